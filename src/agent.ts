@@ -1,0 +1,256 @@
+import type { Decision } from "./decision.ts";
+import { AgentError } from "./error.ts";
+import { type Approve, checkResume, classify, decide, recovered, undecided } from "./gate.ts";
+import { type Args, check } from "./json.ts";
+import { isPromise, type Maybe } from "./maybe.ts";
+import { type Call, type Delta, isStream, keepDelta, type Message, type Reply, textOf, type Usage } from "./message.ts";
+import type { StandardSchema } from "./standard-schema.ts";
+import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
+import { type AnyTool, type JsonSchema, runTool, type Tool, toolbox } from "./tool.ts";
+
+/** A record of tools, by name. `Input` and `Output` are inferred: for each tool, its arguments before and after its schema. */
+export type Tools<Input, Output> =
+  & { [Name in keyof Output]: Tool<Output[Name], unknown> }
+  & { [Name in keyof Input]: { parameters?: StandardSchema<Input[Name], unknown> | JsonSchema | undefined; readonly "~input"?: Input[Name] } };
+
+export interface AgentOptions<Input = Record<string, Args>, Output = Input> {
+  /** The model. */
+  call: Call;
+  /** What the model may use, by name; names match `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`. */
+  tools?: Tools<Input, Output> | undefined;
+  /** The conversation to start from; together with `state`, messages to add once its open calls are settled. */
+  messages?: readonly Message[] | undefined;
+  /** A saved state to go on from. */
+  state?: State | undefined;
+  /** By call id, what a person decided on the pending calls of `state`. */
+  decisions?: Readonly<Record<string, Decision>> | undefined;
+  /** The policy for every call. */
+  approve?: Approve | undefined;
+  /** Awaited with the new state at every change, before anything that the change leads to. A throw ends the run. */
+  save?: ((state: State) => unknown) | undefined;
+  /** `true`: the process that held `state` is gone, and the calls it had started may or may not have run. */
+  recover?: boolean | undefined;
+  /** Model calls allowed since the last user message. Default 10. */
+  maxSteps?: number | undefined;
+  /** Tools of one reply that run at a time. Default: all. */
+  concurrency?: number | undefined;
+  /** The text the model reads when a tool throws. What this throws ends the run. */
+  onToolError?: ((error: unknown, call: { tool: string; id: string }) => string) | undefined;
+  /** The run's id. Default: a random UUID. */
+  id?: string | undefined;
+  /** Cancels the run. */
+  signal?: AbortSignal | undefined;
+}
+
+/** For each tool: its name narrows its arguments. */
+type Of<Input, Name extends keyof Input> = { readonly tool: Name & string; readonly args: unknown extends Input[Name] ? Args : Input[Name] };
+type Each<Input, Fields> = { [Name in keyof Input & string]: Of<Input, Name> & { readonly id: string } & Fields }[keyof Input & string];
+
+/** What a run tells whoever iterates it. Plain JSON, frozen or copied. */
+export type Step<Input = Record<string, Args>> =
+  /** A piece of a streaming reply, as it arrives. */
+  | { readonly type: "text" | "reasoning"; readonly text: string }
+  /** A reply has entered the conversation. */
+  | { readonly type: "message"; readonly message: Message; readonly usage?: Usage; readonly finishReason?: string }
+  /** A tool is about to run. */
+  | Each<Input, { readonly type: "tool-start" }>
+  /** A call has its result; exactly one for each call. */
+  | Each<Input, { readonly type: "tool-result"; readonly decision?: Decision } & ({ readonly result: unknown } | { readonly error: string })>
+  /** The run ends: it goes on with `agent({ state, decisions })`. */
+  | { readonly type: "approval-needed"; readonly pending: readonly Each<Input, Pick<PendingCall, "reason">>[]; readonly state: State }
+  /** The run ends. `reason` is the provider's finish reason (`stop` if it gave none) or `max-steps`. */
+  | { readonly type: "final"; readonly text: string | null; readonly reason: string; readonly messages: Message[]; readonly state: State };
+
+/** A run: iterate it. `state` is a snapshot at any time: between steps, after a `break`, after a throw. */
+export interface AgentRun<Input = Record<string, Args>> extends AsyncGenerator<Step<Input>, void, undefined> {
+  readonly state: State;
+}
+
+/**
+ * Runs the loop: ask the model, run the tools it asks for, hand the results back, until it answers. With calls open the
+ * run settles them, with none it asks the model; starting, resuming and recovering are the same loop entered with
+ * another state. The run does nothing until it is iterated, and then only what the next step takes.
+ *
+ * Throws `AgentError` at once for wrong options (`bad-options`), a damaged state (`bad-state`), a decision on no pending
+ * call (`bad-decision`) and calls that may still be running elsewhere (`in-flight`): nothing ran. Iterating throws what
+ * `call`, `save` and `onToolError` throw, the signal's reason, and `bad-reply` and `bad-decision` (edited arguments
+ * that the tool's schema refuses).
+ */
+export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Input> {
+  check("bad-options", "options", options, OPTIONS, false);
+  const { call, messages, state, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity } = options;
+  const ledger = new Ledger();
+  let added: Message[] = [];
+  if (state !== undefined) {
+    ledger.load(state, options.id);
+    if (ledger.read(messages ?? [], added).length) throw new AgentError("bad-options", "messages added to a state can't hold unanswered calls");
+  } else if (messages) ledger.start(messages, options.id ?? uuid());
+  else throw new AgentError("bad-options", "options has neither messages to start from nor a state to go on from");
+  const tools = toolbox(options.tools);
+  const decided = checkResume(ledger, tools, options.decisions, options.recover);
+  const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
+
+  // A run has one end, whoever brings it: the caller's signal, a consumer that went away, an error.
+  const stop = new AbortController();
+  let ended: { reason: unknown } | undefined;
+  let gone: Error | undefined;
+  let interrupt: (reason: unknown) => void = () => {};
+  const end = (reason: unknown): void => {
+    if (ended) return;
+    ended = { reason };
+    stop.abort(reason);
+    interrupt(reason);
+  };
+  const alive = (): void => {
+    if (ended) throw ended.reason;
+  };
+  /** Waits for what isn't ours to hurry, but not past the run's end. */
+  const until = <T>(work: Maybe<T>): Maybe<T> => !isPromise(work) ? work : new Promise((resolve, reject) => {
+    interrupt = reject;
+    work.then(resolve, reject);
+  });
+
+  async function* run(): AsyncGenerator<Step, void, undefined> {
+    const abort = (): void => end(signal?.reason);
+    signal?.addEventListener("abort", abort);
+    try {
+      if (signal?.aborted) abort();
+      alive();
+      // What is about to change: at first, what a crash left open and what a person decided.
+      let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
+      for (const [open, decision] of decided) updates.push(await until(decide(open, decision, toolOf(open))));
+      const finished: Update[] = [];
+      let running = 0;
+      let wake = (): void => {};
+
+      for (;;) {
+        alive();
+        if (updates.length > 0) {
+          // First the state, then its saving, and only then are results handed over.
+          const changed = updates;
+          updates = [];
+          ledger.update(changed);
+          if (save) await ledger.save(save);
+          for (const { open, outcome } of changed) {
+            if (!outcome) continue;
+            yield resultStep(open, outcome);
+            alive();
+          }
+        } else if (ledger.has("new")) {
+          // Every call is classified before any runs.
+          for (const open of ledger.in("new")) updates.push(await until(classify(open, tools, approve, ledger)));
+        } else if (running < concurrency && ledger.has("ready")) {
+          // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
+          const batch = ledger.in("ready").slice(0, concurrency - running);
+          ledger.move(batch, "started");
+          let announced = 0;
+          try {
+            for (const { id, tool, args } of batch) {
+              yield { type: "tool-start", id, tool, args };
+              alive();
+              announced++;
+            }
+          } finally {
+            if (announced < batch.length) ledger.retract(batch);
+          }
+          if (save) await ledger.save(save);
+          if (ended) {
+            ledger.move(batch, "ready");
+            if (save) await ledger.save(save);
+            alive();
+          }
+          for (const open of batch) {
+            running++;
+            const outcome = runTool(toolOf(open), open, ledger.id, stop.signal, onToolError);
+            const finish = (outcome: Outcome): void => {
+              finished.push(done(open, outcome));
+              wake();
+            };
+            if (isPromise(outcome)) outcome.then(finish, end);
+            else finish(outcome);
+          }
+        } else if (running > 0) {
+          if (finished.length === 0) await until(new Promise<void>((resolve) => (wake = resolve)));
+          running -= finished.length;
+          updates = finished.splice(0);
+        } else if (ledger.has("pending")) {
+          if (added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
+          updates = ledger.in("pending").map(undecided);
+        } else if (ledger.calls.length > 0) {
+          ledger.close();
+          if (save) await ledger.save(save);
+        } else if (added.length > 0) {
+          ledger.add(added);
+          added = [];
+          if (save) await ledger.save(save);
+        } else if (ledger.messages.at(-1)?.role === "assistant") {
+          return yield final(ledger, ledger.finishReason ?? "stop");
+        } else if (ledger.steps >= maxSteps) {
+          return yield final(ledger, "max-steps");
+        } else {
+          const answer = await until<Reply | AsyncGenerator<Delta, Reply>>(call([...ledger.messages], tools.definitions, { signal: stop.signal, step: ledger.replies + 1 }));
+          const step = ledger.reply(isStream(answer) ? yield* deltas(answer) : answer);
+          if (save) await ledger.save(save);
+          yield step;
+        }
+      }
+    } catch (error) {
+      end(error);
+      if (error !== gone) throw error;
+    } finally {
+      ended ??= { reason: undefined };
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  async function* deltas(stream: AsyncGenerator<Delta, Reply>): AsyncGenerator<Step, Reply> {
+    let reading = false;
+    try {
+      for (;;) {
+        reading = true;
+        const { done, value } = await until(stream.next());
+        if (done) return value;
+        reading = false;
+        yield keepDelta(value);
+        alive();
+      }
+    } finally {
+      // A stream that is being read closes when its read ends, which may be never.
+      const closed = Promise.resolve(stream.return(undefined as never)).catch(() => {});
+      if (!reading) await closed;
+    }
+  }
+
+  const steps = run() as AsyncGenerator<Step, void> as AsyncGenerator<Step<Input>, void>;
+  const close = steps.return.bind(steps);
+  return Object.defineProperties(steps, {
+    state: { get: () => ledger.state, enumerable: true },
+    return: {
+      value: (value: void) => {
+        gone = Object.assign(new Error("nobody reads the run any more"), { name: "AbortError" });
+        end(gone);
+        return close(value);
+      },
+    },
+  }) as AgentRun<Input>;
+}
+
+const OPTIONS = {
+  call: "a function", tools: "an object?", messages: "an array?", state: "anything", decisions: "an object?", approve: "a function?", save: "a function?", recover: "a boolean?",
+  maxSteps: "a whole number from 1, or Infinity?", concurrency: "a whole number from 1, or Infinity?", onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
+} as const;
+
+function resultStep({ id, tool, args, decision }: Slot, outcome: Outcome): Step {
+  const step = "error" in outcome ? { type: "tool-result" as const, id, tool, args, error: outcome.error } : { type: "tool-result" as const, id, tool, args, result: outcome.result };
+  return decision === undefined ? step : { ...step, decision };
+}
+
+function final(ledger: Ledger, reason: string): Step {
+  const last = ledger.messages.at(-1);
+  return { type: "final", text: last?.role === "assistant" ? textOf(last) : null, reason, messages: [...ledger.messages], state: ledger.state };
+}
+
+function uuid(): string {
+  const random = (globalThis as { crypto?: { randomUUID?: () => string } }).crypto?.randomUUID?.();
+  return random ?? "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx".replace(/[xy]/g, (digit) => Math.floor(digit === "x" ? Math.random() * 16 : 8 + Math.random() * 4).toString(16));
+}

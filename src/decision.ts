@@ -1,0 +1,45 @@
+import { AgentError, messageOf, quote } from "./error.ts";
+import { type Args, check, isObject, keep } from "./json.ts";
+import { keepArguments } from "./message.ts";
+
+/**
+ * What a person, or the caller's policy, says of one call:
+ * - `true` or `{ approved: true }`: run it as shown; with `args`, run it with these instead
+ * - `false` or `{ approved: false }`: don't run it; the model is told the `reason`
+ * - `{ result }`: don't run it, this is its result (of an interrupted call: it did run, and this is its result)
+ * - `{ rerun: true }`: run an interrupted call again
+ */
+export type Decision =
+  | boolean
+  | { readonly approved: true; readonly args?: Readonly<Args> }
+  | { readonly approved: false; readonly reason?: string | undefined }
+  | { readonly result: unknown }
+  | { readonly rerun: true };
+
+/** `approval`: may it run? `answer`: what is its result? `interrupted`: it may or may not have run, what now? */
+export type PendingReason = "approval" | "answer" | "interrupted";
+
+/**
+ * Checks a decision on the call `id`, which waits for `reason`, and returns a frozen copy. Presence counts, never
+ * truthiness: `{ result: null }` is an answer, `{ approved: "false" }` a mistake. Whether edited arguments fit the
+ * tool's schema is asked later, since schemas may be asynchronous.
+ */
+export function checkDecision(id: string, reason: PendingReason | undefined, given: unknown): Decision {
+  const where = `the decision on call ${quote(id)}`;
+  const wrong = (what: string): AgentError => new AgentError("bad-decision", `${where} ${what}`);
+  const said = typeof given === "boolean" ? { approved: given } : given;
+  if (!isObject(said)) throw wrong("must be true, false or an object");
+  const has = (field: string): boolean => Object.hasOwn(said, field);
+  const yes = has("approved") && said["approved"] === true;
+  const kind = yes ? "args" : has("approved") ? "reason" : "";
+  check("bad-decision", where, said, kind ? { approved: "a boolean", [kind]: kind === "args" ? "an object?" : "a string?" } : has("result") ? { result: "JSON" } : { rerun: "true" }, false);
+
+  if (reason === "interrupted" ? yes : has("rerun")) throw wrong(`can't be that: ${yes ? "the call may have run already; say { rerun: true }, { result } or { approved: false }" : "the call never ran"}`);
+  if (yes && reason === "answer") throw wrong("can't approve it: its tool has no run; say { result } or { approved: false }");
+  try {
+    if (has("args")) keepArguments(said["args"]);
+    return keep(given) as Decision;
+  } catch (error) {
+    throw wrong(`can't be kept: ${messageOf(error)}`);
+  }
+}

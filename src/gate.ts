@@ -1,0 +1,110 @@
+import { checkDecision, type Decision } from "./decision.ts";
+import { AgentError, quote } from "./error.ts";
+import { type Args, isObject, thaw } from "./json.ts";
+import type { Maybe } from "./maybe.ts";
+import type { Message } from "./message.ts";
+import { isStandardSchema } from "./standard-schema.ts";
+import { done, type Ledger, type Slot, type Update } from "./state.ts";
+import { type AnyTool, resultOf, type Toolbox, validate } from "./tool.ts";
+
+/**
+ * The caller's policy, asked about every call. `true` has no objection, a `Decision` as an object decides on the spot,
+ * and anything else, a throw too, leaves the call to a person. `gated`: the tool itself asks for a person.
+ */
+export type Approve = (
+  tool: string,
+  args: Args,
+  context: { id: string; messages: readonly Message[]; gated: boolean },
+) => boolean | Decision | Promise<boolean | Decision>;
+
+/**
+ * Who decides on a new call. It may run undecided only if its tool waives a person and the caller's policy has no
+ * objection; what can't run is answered at once, so that nobody is asked about it.
+ */
+export function classify(open: Slot, { byName, definitions }: Toolbox, approve: Approve | undefined, ledger: Ledger): Maybe<Update> {
+  if (open.error) return done(open, { error: open.error });
+  const tool = byName.get(open.tool);
+  if (!tool) return done(open, { error: `not run: there is no tool ${quote(open.tool)}, only ${definitions.map((definition) => definition.function.name)}` });
+  const nobodyToAsk = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
+  return nobodyToAsk ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger);
+}
+
+async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger): Promise<Update> {
+  const valid = await validate(tool, open.args);
+  if ("error" in valid) return done(open, valid);
+  const { id, args } = open;
+  const { messages } = ledger.state;
+  const { needsApproval = false } = tool;
+  const answer = typeof needsApproval === "function" ? await ask(() => needsApproval(valid.value, { id, messages })) : needsApproval;
+  const gated = answer !== false || !tool.run;
+  const verdict = approve ? await ask(() => approve(open.tool, thaw(args), { id, messages, gated })) : true;
+  if (!isObject(verdict)) return judged(open, tool, gated || verdict !== true);
+  try {
+    return await decide(open, checkDecision(id, tool.run ? "approval" : "answer", verdict), tool);
+  } catch {
+    return judged(open, tool, true);
+  }
+}
+
+/** Asks the caller's code; if it throws, it has said nothing. */
+async function ask(question: () => unknown): Promise<unknown> {
+  try {
+    return await question();
+  } catch {
+    return undefined;
+  }
+}
+
+function judged(open: Slot, { run }: AnyTool, gated: boolean): Update {
+  return { open, change: gated || !run ? { status: "pending", reason: run ? "approval" : "answer" } : { status: "ready" } };
+}
+
+/** What a checked decision makes of a call. Throws `bad-decision` if the tool's schema refuses the edited arguments. */
+export async function decide(open: Slot, decision: Decision, tool: AnyTool): Promise<Update> {
+  const said = isObject(decision) ? decision : { approved: decision };
+  if ("result" in said) return done(open, resultOf(said.result), decision);
+  if ("rerun" in said) return { open, change: { status: "ready", decision } };
+  if (!said.approved) {
+    const what = open.reason === "interrupted" ? `${UNKNOWN} a person chose not to run it again` : "not run: a person rejected it";
+    return done(open, { error: "reason" in said && said.reason ? `${what}: ${said.reason}` : what }, decision);
+  }
+  const args = "args" in said ? said.args : undefined;
+  if (!args) return { open, change: { status: "ready", decision } };
+  const valid = await validate(tool, args);
+  if ("error" in valid) throw new AgentError("bad-decision", `the decision on call ${quote(open.id)}: ${valid.error}`);
+  return { open, change: { status: "ready", decision, args, edited: JSON.stringify(args) !== JSON.stringify(open.args) || undefined } };
+}
+
+const UNKNOWN = "the outcome is unknown: it may or may not have run, and";
+
+/** A call that was running when its process died may have taken effect: only an idempotent one runs again by itself. */
+export function recovered(open: Slot, tool: AnyTool): Update {
+  return { open, change: tool.idempotent ? { status: "ready" } : { status: "pending", reason: "interrupted", decision: undefined } };
+}
+
+/** A pending call that nobody decided before the conversation went on. */
+export function undecided(open: Slot): Update {
+  return done(open, { error: `${open.reason === "interrupted" ? UNKNOWN : "not run:"} the user went on without deciding` });
+}
+
+/**
+ * Whether a run can go on from its state with these tools and decisions; what can't is refused before anything changed.
+ * Returns the decisions beside the calls they are on.
+ */
+export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: object = {}, recover: boolean | undefined): [Slot, Decision][] {
+  const started = ledger.in("started");
+  if (started.length && !recover) {
+    throw new AgentError("in-flight", `another process may be running ${started.map(({ id, tool }) => `${tool} ${quote(id)}`)}; if that process is gone, go on with recover: true`);
+  }
+  const waiting = ledger.in("pending");
+  const decided = Object.entries(decisions).map(([id, given]): [Slot, Decision] => {
+    const open = waiting.find((call) => call.id === id);
+    if (!open) throw new AgentError("bad-decision", `there is no pending call ${quote(id)} in the state, only ${waiting.map((call) => quote(call.id))}`);
+    return [open, checkDecision(id, open.reason, given)];
+  });
+  for (const open of [...started, ...ledger.in("ready"), ...decided.map(([call]) => call)]) {
+    const tool = byName.get(open.tool);
+    if (!tool?.run && !(tool && open.reason === "answer")) throw new AgentError("bad-options", `tools has no ${quote(open.tool)} that can run, for the call ${quote(open.id)} of the state`);
+  }
+  return decided;
+}

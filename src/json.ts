@@ -1,0 +1,100 @@
+import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
+
+/** A call's arguments: a JSON object. */
+export type Args = Record<string, unknown>;
+
+/**
+ * A frozen copy of what JSON keeps of a value: it equals its own JSON round trip, and nobody can change it.
+ * Goes by the rules of `JSON.stringify`, but throws a TypeError for what that would lose without a word (a Map, an
+ * Error, a promise), for a BigInt, a key `__proto__`, and a nesting deeper than `depth` levels, which a cycle has too.
+ * `strict` refuses numbers that JSON can't hold, instead of making them null.
+ */
+export function keep(value: unknown, depth = 512, strict = false, frozen = true): unknown {
+  switch (typeof value) {
+    case "string": case "boolean": return value;
+    case "number":
+      if (Number.isFinite(value)) return value + 0; // JSON has no -0
+      if (strict) throw new TypeError(`JSON can't hold ${value}`);
+      return null;
+    case "bigint": throw new TypeError("JSON can't hold a BigInt");
+    case "object": break;
+    default: return undefined;
+  }
+  if (value === null) return null;
+  if (depth === 0) throw new TypeError("it is nested too deep, or contains itself");
+  if (Array.isArray(value)) {
+    const copy: unknown[] = [];
+    for (let i = 0; i < value.length; i++) copy.push(keep(value[i], depth - 1, strict, frozen) ?? null);
+    return frozen ? Object.freeze(copy) : copy;
+  }
+  const object = value as Args;
+  if (typeof object["toJSON"] === "function") return keep(object["toJSON"](), depth - 1, strict, frozen);
+  const keys = Object.keys(object);
+  const kind = keys.length ? "Object" : Object.prototype.toString.call(object).slice(8, -1);
+  if (kind !== "Object") throw new TypeError(`JSON can't hold a ${kind}`);
+  const copy: Args = {};
+  for (const key of keys) {
+    if (key === "__proto__") throw new TypeError("it has a key __proto__");
+    const kept = keep(object[key], depth - 1, strict, frozen);
+    if (kept !== undefined) copy[key] = kept;
+  }
+  return frozen ? Object.freeze(copy) : copy;
+}
+
+/** The same copy, for its receiver to change. */
+export function thaw<T>(value: T): T {
+  return keep(value, 512, false, false) as T;
+}
+
+/** The text with each unpaired surrogate, which no server takes, as U+FFFD. */
+export function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\uFFFD");
+}
+
+/** An object that is neither null nor an array: what JSON means by the word. */
+export function isObject(value: unknown): value is Args {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What a field must be, in the words of the error. */
+const KINDS: Record<string, (value: unknown) => boolean> = {
+  "a string": (value) => typeof value === "string",
+  "a string, not empty": (value) => typeof value === "string" && value !== "",
+  "an AbortSignal": (value) => isObject(value) && typeof value["addEventListener"] === "function",
+  "a boolean": (value) => typeof value === "boolean",
+  "a function": (value) => typeof value === "function",
+  "a boolean or a function": (value) => typeof value === "boolean" || typeof value === "function",
+  "a whole number": (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  "a whole number from 1, or Infinity": (value) => value === Infinity || (Number.isInteger(value) && (value as number) > 0),
+  // A schema may be a function: arktype's are.
+  "a schema": (value) => isObject(value) || (typeof value === "function" && "~standard" in value),
+  "an array": Array.isArray,
+  "an object": isObject,
+  "true": (value) => value === true,
+  "JSON": (value) => value !== undefined,
+  "anything": () => true,
+};
+
+/**
+ * Checks an object that came from outside, field by field: `{ id: "a string", save: "a function?" }`, where a `?` allows
+ * undefined too. `others`: may it have fields that aren't named?
+ */
+export function check(code: AgentErrorCode, where: string, value: unknown, fields: Readonly<Record<string, string>>, others = true): asserts value is Args {
+  if (!isObject(value)) throw new AgentError(code, `${where} must be an object`);
+  for (const [field, kind] of Object.entries(fields)) {
+    const name = kind.replace("?", "");
+    if (!KINDS[name]?.(value[field]) && (name === kind || value[field] !== undefined)) throw new AgentError(code, `${where}.${field} must be ${name}`);
+  }
+  if (others) return;
+  // A misspelt needsApproval, or approve, would be a gate that stands open.
+  for (const field of Object.keys(value)) if (!Object.hasOwn(fields, field)) throw new AgentError(code, `${where} has no field ${quote(field)}, only ${Object.keys(fields)}`);
+}
+
+/** `keep` for what came from outside: what JSON can't hold is an error that says where it was. */
+export function keepChecked(code: AgentErrorCode, where: string, value: unknown): unknown {
+  try {
+    return keep(value);
+  } catch (error) {
+    throw new AgentError(code, `${where} must be plain JSON: ${messageOf(error)}`);
+  }
+}

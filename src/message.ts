@@ -1,0 +1,157 @@
+import { AgentError, type AgentErrorCode } from "./error.ts";
+import { type Args, isObject, keep, keepChecked } from "./json.ts";
+
+/**
+ * One message of a conversation, in the wire shape of Chat Completions
+ * (https://platform.openai.com/docs/api-reference/chat). Fields not named here are kept as they came.
+ */
+export interface Message {
+  /** `system`, `developer`, `user`, `assistant` or `tool`. */
+  role: "system" | "developer" | "user" | "assistant" | "tool" | (string & {});
+  content?: string | ContentPart[] | null | undefined;
+  /** On an assistant message: the calls the model asks for. */
+  tool_calls?: ToolCall[] | null | undefined;
+  /** On a tool message: the call it answers. */
+  tool_call_id?: string | undefined;
+  [field: string]: unknown;
+}
+
+/** A part of a message's content, such as `{ type: "text", text }` or an image. */
+export interface ContentPart {
+  type: string;
+  [field: string]: unknown;
+}
+
+/** A call in an assistant message. `arguments` is JSON text. */
+export interface ToolCall {
+  id?: string | undefined;
+  type?: string | undefined;
+  function: { name: string; arguments: string; [field: string]: unknown };
+  [field: string]: unknown;
+}
+
+/** Token counts as a server sends them; servers add numbers and details of their own. */
+export interface Usage {
+  prompt_tokens?: number | undefined;
+  completion_tokens?: number | undefined;
+  total_tokens?: number | undefined;
+  [field: string]: unknown;
+}
+
+/** What `call` returns: an assistant message, and beside it what the loop takes off before keeping the message. */
+export interface Reply extends Message {
+  finish_reason?: string | null | undefined;
+  usage?: Usage | null | undefined;
+}
+
+/** A piece of a reply as it arrives. */
+export interface Delta {
+  type: "text" | "reasoning";
+  text: string;
+}
+
+/** A tool as the model is told of it, in the shape of Chat Completions' `tools`. `parameters` is a JSON Schema. */
+export interface ToolDefinition {
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly description?: string; readonly parameters: Readonly<Args> };
+}
+
+/**
+ * The model: an adapter such as `openai()`, a function around any client, or a fake in a test. A streaming call is an
+ * async generator that yields deltas and **returns** the reply. What it throws ends the run, its state unchanged.
+ *
+ * `messages` is the call's own array; the messages in it are frozen, and the same objects at every step, so that an
+ * adapter can keep what it made of each. `step` says which model call of the conversation this is, from 1.
+ */
+export type Call = (
+  messages: Message[],
+  tools: readonly ToolDefinition[],
+  context: { signal: AbortSignal; step: number },
+) => PromiseLike<Reply> | AsyncGenerator<Delta, Reply>;
+
+export function isStream(answer: Reply | AsyncGenerator<Delta, Reply>): answer is AsyncGenerator<Delta, Reply> {
+  return typeof (answer as Partial<AsyncGenerator> | undefined)?.[Symbol.asyncIterator] === "function";
+}
+
+/** Checks what a streaming call yielded. */
+export function keepDelta(given: Delta): Delta {
+  if (!isObject(given) || (given.type !== "text" && given.type !== "reasoning") || typeof given.text !== "string") {
+    throw new AgentError("bad-reply", 'a streaming call must yield { type: "text" | "reasoning", text }');
+  }
+  return { type: given.type, text: given.text };
+}
+
+const ROLES = ["system", "developer", "user", "assistant", "tool"];
+
+/** A frozen copy of a message that came from outside, checked. */
+export function keepMessage(code: AgentErrorCode, where: string, given: unknown): Message {
+  const message = (keepChecked(code, where, given) ?? {}) as Message;
+  const { role, content, tool_calls: calls, tool_call_id: answers } = message;
+  const badCall = Array.isArray(calls) ? calls.findIndex((call) => typeof call?.function?.name !== "string") : -1;
+  const problem = !ROLES.includes(role) ? `role must be one of ${ROLES}`
+    : typeof (content ?? "") !== "string" && !Array.isArray(content) ? "content must be a string, an array of parts or null"
+    : role === "tool" && typeof answers !== "string" ? "tool_call_id must be a string"
+    : calls && !(Array.isArray(calls) && role === "assistant") ? "tool_calls must be an array, on an assistant message"
+    : badCall >= 0 ? `tool_calls[${badCall}].function.name must be a string` : "";
+  if (problem) throw new AgentError(code, `${where}.${problem}`);
+  return message;
+}
+
+/** A message's text: the string, or its text parts joined; null if there is none. */
+export function textOf({ content }: Message): string | null {
+  if (!Array.isArray(content)) return content ?? null;
+  return content.map((part) => (typeof part["text"] === "string" ? part["text"] : "")).join("") || null;
+}
+
+/** A call as it was read from a reply: with an id of its own, and with its arguments or why it can't run. */
+export interface ReadCall {
+  id: string;
+  tool: string;
+  args: Readonly<Args>;
+  error: string | undefined;
+}
+
+/**
+ * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
+ * empty `tool_calls` goes, each call gets an id of its own and a type, and arguments that are no JSON object become
+ * `"{}"`. `ids` holds the ids of the conversation and gets the new ones; with `step`, fresh ids are deterministic.
+ */
+export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
+  if (message.tool_calls === undefined) return { message, calls: [] };
+  const { tool_calls: given, ...rest } = message;
+  const calls: ReadCall[] = [];
+  let repaired = !given?.length;
+  const repairs = given?.map((call, i) => {
+    const { args, error } = parseArguments(call.function.arguments);
+    let id = String(call.id ?? "");
+    if (!id || ids.has(id)) for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
+    ids.add(id);
+    calls.push({ id, tool: call.function.name, args, error });
+    if (id === call.id && call.type && !error) return call;
+    repaired = true;
+    return { ...call, id, type: call.type || "function", function: error ? { ...call.function, arguments: "{}" } : call.function };
+  });
+  if (!repaired) return { message, calls };
+  return { message: keepMessage("bad-reply", "the reply", calls.length ? { ...rest, tool_calls: repairs } : rest), calls };
+}
+
+/** Reads arguments as strictly as they will be run: the whole text, one JSON object, nothing guessed or repaired. */
+function parseArguments(text: unknown): Pick<ReadCall, "args" | "error"> {
+  let problem = "are not a JSON object";
+  try {
+    const value: unknown = JSON.parse(text as string);
+    if (typeof text === "string" && isObject(value)) return { args: keepArguments(value, text.length), error: undefined };
+  } catch (error) {
+    // The words of JSON.parse differ between engines, and a replayed run must not.
+    if (!(error instanceof SyntaxError)) problem = `can't be taken: ${(error as Error).message}`;
+  }
+  return { args: Object.freeze({}), error: `not run: its arguments ${problem}` };
+}
+
+/** A frozen copy of what can be a call's arguments, whether the model gave them or a person's edit; else a TypeError. */
+export function keepArguments(value: unknown, size?: number): Readonly<Args> {
+  if (!isObject(value)) throw new TypeError("they are not an object");
+  const args = keep(value, 64, true) as Args;
+  if ((size ?? JSON.stringify(args).length) > 1024 * 1024) throw new TypeError("they are larger than 1 MiB");
+  return args;
+}

@@ -1,0 +1,302 @@
+import type { Decision, PendingReason } from "./decision.ts";
+import { AgentError, messageOf, quote } from "./error.ts";
+import { type Args, check, isObject, keep, keepChecked, wellFormed } from "./json.ts";
+import { keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
+
+/** Everything a run knows. Plain JSON: store it, send it, go on from it with `agent({ state })`. */
+export interface State {
+  readonly version: 1;
+  /** The run's id. */
+  readonly id: string;
+  /** One more at every change: compare-and-set on it. */
+  readonly revision: number;
+  /** The conversation. Only ever extended, so that a store may write just what is new. */
+  readonly messages: readonly Message[];
+  /** The calls of the last reply, in its order, until every one has its result; then empty. */
+  readonly calls: readonly OpenCall[];
+  /** Model calls since the last user message. */
+  readonly steps: number;
+  /** The sums of the replies' token counts, and of whatever other numbers servers put beside them. */
+  readonly usage: Totals;
+  /** What the provider said of the last reply, if it said something. */
+  readonly finishReason?: string;
+}
+
+export interface Totals {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly [field: string]: number;
+}
+
+/**
+ * A call of the last reply. Its status moves along these lines only:
+ * ```
+ * new ─┬─> ready ──> started ─┬─> done
+ *      │                      ├─> ready     announced but never run, or idempotent and its process died
+ *      │                      └─> pending   its process died while it ran: a person must say what now
+ *      ├─> pending ──> ready | done
+ *      └─> done                             it can't run, or was decided on the spot
+ * ```
+ */
+export interface OpenCall {
+  readonly id: string;
+  readonly tool: string;
+  /** What a person is shown and what the tool gets; after an edit, the edited ones. */
+  readonly args: Readonly<Args>;
+  readonly status: "new" | "ready" | "pending" | "started" | "done";
+  /** While `new`: why it won't run, for what only its reply could tell (bad arguments, a reply cut off). */
+  readonly error?: string | undefined;
+  /** While `pending`: what a person is asked. */
+  readonly reason?: PendingReason | undefined;
+  /** What a person or the policy decided. */
+  readonly decision?: Decision | undefined;
+  /** A person changed the arguments: the model, whose message stays as it was, must be told. */
+  readonly edited?: boolean | undefined;
+  /** Once `done`: its tool message. */
+  readonly message?: Message | undefined;
+}
+
+/** A call that waits for a person. */
+export interface PendingCall<Name extends string = string, Input = Args> {
+  readonly id: string;
+  readonly tool: Name;
+  readonly args: Input;
+  readonly reason: PendingReason;
+}
+
+/** What waits for a person in a stored state, as in the step `approval-needed`. */
+export function pending(state: Pick<State, "calls">): PendingCall[] {
+  return state.calls.flatMap(({ id, tool, args, status, reason }) => (status === "pending" && reason ? [{ id, tool, args, reason }] : []));
+}
+
+/** An open call of a run that goes on. All of them have all fields, since an engine is slow with objects that differ. */
+export type Slot = { -readonly [Field in keyof OpenCall]-?: OpenCall[Field] };
+
+function newCall({ id, tool, args, error }: ReadCall, message?: Message): Slot {
+  return { id, tool, args, status: message ? "done" : "new", error, reason: undefined, decision: undefined, edited: undefined, message };
+}
+
+/** What became of a call. `text` is the result as the model reads it. */
+export type Outcome = { readonly result: unknown; readonly text: string } | { readonly error: string };
+
+/** What is about to change of an open call and, where that makes it `done`, what became of it. */
+export interface Update {
+  readonly open: Slot;
+  readonly change: Partial<OpenCall>;
+  readonly outcome?: Outcome;
+}
+
+/** A call gets its outcome, and the message that tells the model of it. An error's text is well-formed and not long. */
+export function done(open: Slot, given: Outcome, decision: Decision | undefined = open.decision): Update {
+  const outcome = "error" in given ? { error: wellFormed(String(given.error).slice(0, 2000)) } : given;
+  let content = "error" in outcome ? `Error: ${outcome.error}` : outcome.text;
+  if (open.edited) content += `\n\n(A person changed the arguments to ${JSON.stringify(open.args)})`;
+  const message: Message = Object.freeze({ role: "tool", tool_call_id: open.id, content });
+  return { open, outcome, change: { status: "done", message, decision } };
+}
+
+/**
+ * The state of a run that goes on. It changes here and nowhere else, one revision a change. What is handed out is a
+ * frozen snapshot, made only when somebody asks: a long conversation isn't copied at every change.
+ */
+export class Ledger {
+  /** Grows; the messages in it are frozen and never replaced. */
+  readonly messages: Message[] = [];
+  /** Changed only by `update`. */
+  calls: Slot[] = [];
+  /** Assistant messages so far. */
+  replies = 0;
+  id = "";
+  steps = 0;
+  finishReason: string | undefined;
+  #revision = 0;
+  #usage: Totals = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  /** Every call id of the conversation: a second call by the same id would share its result and its approval. */
+  readonly #ids = new Set<string>();
+  /** The snapshot of this revision, once somebody has asked for it. */
+  #snapshot: State | undefined;
+  /** The snapshot's messages, good until one is added. */
+  #list: readonly Message[] = Object.freeze([]);
+  /** What the store holds, as far as this run knows. */
+  #saved: State | undefined;
+
+  /** A new run from a conversation, which may end in calls that nobody has answered yet. */
+  start(messages: readonly unknown[], id: string): void {
+    this.id = id;
+    this.calls = this.read(messages, this.messages);
+    for (const { role } of this.messages) {
+      if (role === "assistant") this.steps++;
+      else if (role === "user") this.steps = 0;
+    }
+    this.#saved = this.state;
+  }
+
+  /** A run from its saved state. Every field is checked: what is wrong is a `bad-state` that names it. */
+  load(given: unknown, expectedId?: string): void {
+    check("bad-state", "state", given, { version: "a whole number", id: "a string, not empty", revision: "a whole number", messages: "an array", calls: "an array", steps: "a whole number", usage: "an object", finishReason: "a string?" });
+    const state = keepChecked("bad-state", "state", { ...given, messages: [] }) as unknown as State;
+    if (state.version !== 1) throw wrong("version", `1: version ${state.version} was written by another release`);
+    if (expectedId !== undefined && expectedId !== state.id) throw new AgentError("bad-options", `options.id is ${quote(expectedId)}, but the state is of the run ${quote(state.id)}`);
+    if (!Object.values(state.usage).every(Number.isFinite)) throw wrong("usage", "an object of numbers");
+    ({ id: this.id, steps: this.steps, finishReason: this.finishReason, revision: this.#revision, usage: this.#usage } = state);
+    const asked = this.read(given["messages"] as unknown[], this.messages, "state.messages");
+    if (asked.length !== state.calls.length || asked.some(({ status }) => status === "done")) throw wrong("calls", `the ${asked.length} unanswered calls of the last message`);
+    this.calls = state.calls.map((open, i) => readOpen(open, `calls[${i}]`, asked[i]?.id));
+    this.#saved = this.state;
+  }
+
+  /** Reads a conversation from outside onto `into`, with the repairs a reply gets. Returns its last calls, if any is unanswered. */
+  read(given: readonly unknown[], into: Message[], where = "messages"): Slot[] {
+    const code = where === "messages" ? "bad-options" : "bad-state";
+    const messages = given.map((message, i) => keepMessage(code, `${where}[${i}]`, message));
+    for (let i = 0; i < messages.length; ) {
+      const at = i++;
+      const first = messages[at] as Message;
+      const answers: Message[] = [];
+      while (first.role === "assistant" && messages[i]?.role === "tool") answers.push(messages[i++] as Message);
+      const inOrder = first.tool_calls?.map(({ id }) => {
+        const place = answers.findIndex((answer) => answer.tool_call_id === id);
+        return place < 0 ? undefined : answers.splice(place, 1)[0];
+      });
+      const stray = first.role === "tool" ? first : answers[0];
+      if (stray) throw new AgentError("bad-state", `${where}[${messages.indexOf(stray, at)}] answers ${quote(stray.tool_call_id)}, which the message before it doesn't call`);
+
+      if (first.role === "assistant") this.replies++;
+      const { message, calls } = readCalls(first, this.#ids, this.replies);
+      const open = calls.map((call, n) => {
+        const answer = inOrder?.[n];
+        return newCall(call, answer && (answer.tool_call_id === call.id ? answer : keepMessage(code, where, { ...answer, tool_call_id: call.id })));
+      });
+      into.push(message);
+      if (open.every(({ message }) => message)) for (const { message } of open) into.push(message as Message);
+      else if (i === messages.length) return open;
+      else throw new AgentError("bad-state", `${where}[${at}] has a call that no message after it answers`);
+    }
+    return [];
+  }
+
+  /** A frozen snapshot, the same object until the next change. */
+  get state(): State {
+    if (this.#list.length < this.messages.length) this.#list = Object.freeze([...this.messages]);
+    this.#snapshot ??= Object.freeze({
+      version: 1, id: this.id, revision: this.#revision,
+      messages: this.#list, calls: keep(this.calls) as OpenCall[],
+      steps: this.steps, usage: this.#usage,
+      ...(this.finishReason !== undefined && { finishReason: this.finishReason }),
+    });
+    return this.#snapshot;
+  }
+
+  /** Hands this revision to the caller's store. If that fails, the run ends with the state it had before. */
+  async save(save: (state: State) => unknown): Promise<void> {
+    const { state } = this;
+    try {
+      await save(state);
+      this.#saved = state;
+    } catch (error) {
+      // A second try from an unsaved state could pass a compare-and-set that has just refused the first.
+      this.#snapshot = this.#saved;
+      throw error;
+    }
+  }
+
+  /** The calls in a status. */
+  in(status: OpenCall["status"]): Slot[] {
+    return this.calls.filter((open) => open.status === status);
+  }
+
+  has(status: OpenCall["status"]): boolean {
+    for (const open of this.calls) if (open.status === status) return true;
+    return false;
+  }
+
+  /** A reply enters the conversation, and its calls are open. Throws `bad-reply`, and then nothing of it is kept. */
+  reply(given: unknown): { type: "message"; message: Message; usage?: Usage; finishReason?: string } {
+    if (!isObject(given) || given["role"] !== "assistant") {
+      throw new AgentError("bad-reply", 'call returned no assistant message, { role: "assistant", content, tool_calls } (a streaming call returns it at its end)');
+    }
+    const { finish_reason, usage: counts, ...rest } = given;
+    const usage = isObject(counts) ? (keepChecked("bad-reply", "the reply's usage", counts) as Usage) : undefined;
+    const { message, calls } = readCalls(keepMessage("bad-reply", "the reply", rest), this.#ids, this.replies + 1);
+    this.messages.push(message);
+    this.calls = calls.map((call) => newCall(call));
+    if (finish_reason === "length") for (const open of this.calls) open.error = "not run: the reply was cut off at its token limit; try again with less";
+    this.finishReason = typeof finish_reason === "string" && finish_reason ? finish_reason : undefined;
+    this.steps++;
+    this.replies++;
+    if (usage) this.#usage = sum(this.#usage, usage);
+    this.#changed();
+    return { type: "message", message, ...(usage && { usage }), ...(this.finishReason && { finishReason: this.finishReason }) };
+  }
+
+  /** Calls move on. What belonged to the status they had is gone. */
+  update(updates: readonly Pick<Update, "open" | "change">[]): void {
+    for (const { open, change } of updates) {
+      open.error = open.reason = undefined;
+      Object.assign(open, change);
+    }
+    this.#changed();
+  }
+
+  /** Calls start, or are ready again since they didn't. */
+  move(calls: readonly Slot[], status: "started" | "ready"): void {
+    for (const open of calls) open.status = status;
+    this.#changed();
+  }
+
+  /** Takes back that calls have started: nothing came of it, and the state is as it was. */
+  retract(calls: readonly Slot[]): void {
+    this.move(calls, "ready");
+    this.#revision -= 2;
+  }
+
+  /** Every call is done: their messages enter the conversation, in the reply's order. */
+  close(): void {
+    this.add(this.calls.map(({ message }) => message as Message), this.steps);
+    this.calls = [];
+  }
+
+  /** The conversation goes on with messages of the caller's. */
+  add(messages: readonly Message[], steps = 0): void {
+    for (const message of messages) this.messages.push(message);
+    this.steps = steps;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#revision++;
+    this.#snapshot = undefined;
+  }
+}
+
+function sum(totals: Totals, usage: Usage): Totals {
+  const next: Record<string, number> = { ...totals };
+  for (const [field, count] of Object.entries(usage)) {
+    if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) next[field] = (next[field] ?? 0) + count;
+  }
+  return Object.freeze(next) as Totals;
+}
+
+const STATUSES: readonly unknown[] = ["new", "ready", "pending", "started", "done"];
+const REASONS: readonly unknown[] = ["approval", "answer", "interrupted"];
+
+/** An open call of a saved state. */
+function readOpen(given: OpenCall, where: string, askedId: string | undefined): Slot {
+  check("bad-state", `state.${where}`, given, { tool: "a string", error: "a string?", edited: "a boolean?" });
+  const { id, tool, status, error, reason, decision, edited } = given;
+  if (id !== askedId) throw wrong(`${where}.id`, `${quote(askedId)}, as in the last message`);
+  if (!STATUSES.includes(status)) throw wrong(`${where}.status`, `one of ${STATUSES}`);
+  if (status === "pending" && !REASONS.includes(reason)) throw wrong(`${where}.reason`, `one of ${REASONS}`);
+  const message = status === "done" ? keepMessage("bad-state", `state.${where}.message`, given.message) : undefined;
+  if (message && !(message.role === "tool" && message.tool_call_id === id)) throw wrong(`${where}.message`, "the call's tool message");
+  try {
+    return { id, tool, args: keepArguments(given.args), status, error, reason, decision, edited, message };
+  } catch (error) {
+    throw wrong(`${where}.args`, `a call's arguments: ${messageOf(error)}`);
+  }
+}
+
+function wrong(field: string, expected: string): AgentError {
+  return new AgentError("bad-state", `state.${field} must be ${expected}`);
+}

@@ -1,0 +1,151 @@
+import { AgentError, messageOf, quote } from "./error.ts";
+import { type Args, check, keep, keepChecked, thaw, wellFormed } from "./json.ts";
+import type { Message, ToolDefinition } from "./message.ts";
+import { isStandardSchema, issuesText, type StandardSchema } from "./standard-schema.ts";
+import { attempt, isPromise, type Maybe } from "./maybe.ts";
+import type { OpenCall, Outcome } from "./state.ts";
+
+/** A JSON Schema (https://json-schema.org): `{ type: "object", properties: { … } }`. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** What a tool's `run` is told beside its arguments. */
+export interface RunContext {
+  /** The call's id. */
+  id: string;
+  /** `run id/call id`: unique across runs, the same at every attempt. Pass it on as the idempotency key. */
+  key: string;
+  /** Aborts when the run ends early. */
+  signal: AbortSignal;
+}
+
+/** What `needsApproval` is told beside the arguments. */
+export interface ApprovalContext {
+  id: string;
+  /** The conversation so far. */
+  messages: readonly Message[];
+}
+
+/**
+ * Something the model can ask for. `Output` is what `run` gets: what the schema makes of the model's arguments, which
+ * are `Input`. With a JSON Schema both are the arguments as they came, unchecked.
+ */
+export interface Tool<Output = Args, Input = Output> {
+  /** For the model. */
+  description?: string | undefined;
+  /** A JSON Schema, or any Standard Schema: then arguments are validated and typed. Absent: no arguments. */
+  parameters?: StandardSchema<Input, Output> | JsonSchema | undefined;
+  /** The JSON Schema for the model, for a Standard Schema that can't give one. */
+  jsonSchema?: JsonSchema | undefined;
+  /**
+   * `true`: a person must approve each call. A function decides call by call, and only an explicit `false` lets the
+   * call run: anything else, a throw too, means that a person must decide.
+   */
+  needsApproval?: boolean | ((args: Output, context: ApprovalContext) => boolean | Promise<boolean>) | undefined;
+  /** `true`: after a crash a call that may have run is simply run again, with the same `key`. */
+  idempotent?: boolean | undefined;
+  /**
+   * Returns the result: anything JSON can hold (at most 16 MiB of it), `undefined` counts as null. What it throws is
+   * told to the model. Absent: a person (or the client) supplies the result.
+   */
+  run?: ((args: Output, context: RunContext) => unknown) | undefined;
+  /** Never set: carries the type of the arguments as the model gives them. */
+  readonly "~input"?: Input;
+}
+
+/** A tool whose types nobody needs to know. */
+export type AnyTool = Tool<unknown, unknown>;
+
+/** Gives a tool its types: the arguments are inferred from a Standard Schema, or given as `tool<Args>({ … })`. */
+export function tool<Output = Args, Input = Output>(definition: Tool<Output, Input>): Tool<Output, Input> {
+  return definition;
+}
+
+/** The tools of a run, checked: by their own names, and as the model is told of them. */
+export interface Toolbox {
+  readonly byName: ReadonlyMap<string, AnyTool>;
+  readonly definitions: readonly ToolDefinition[];
+}
+
+/** Checks the tools; what is wrong is a `bad-options` that names the tool and the field. */
+export function toolbox(tools: object = {}): Toolbox {
+  const byName = new Map<string, AnyTool>();
+  const definitions = Object.entries(tools).map(([name, given]: [string, unknown]): ToolDefinition => {
+    const where = `tools.${name}`;
+    if (!/^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/.test(name)) throw new AgentError("bad-options", `the tool name ${quote(name)} must match ^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$, or servers refuse it`);
+    check("bad-options", where, given, {
+      description: "a string?", parameters: "a schema?", jsonSchema: "an object?", needsApproval: "a boolean or a function?", idempotent: "a boolean?", run: "a function?", "~input": "an object?",
+    }, false);
+    byName.set(name, given as AnyTool);
+    const { description } = given;
+    return Object.freeze({ type: "function", function: Object.freeze({ name, ...(description !== undefined && { description: String(description) }), parameters: modelSchema(where, given as AnyTool) }) });
+  });
+  return { byName, definitions: Object.freeze(definitions) };
+}
+
+/** The JSON Schema that the model is given: a Standard Schema's own, in the newest draft that it knows. */
+function modelSchema(where: string, { parameters = { type: "object", properties: {} }, jsonSchema }: AnyTool): JsonSchema {
+  const standard = isStandardSchema(parameters) ? parameters["~standard"] : undefined;
+  let schema = jsonSchema ?? (standard ? undefined : parameters);
+  let problem = "";
+  for (const target of ["draft-2020-12", "draft-07"] as const) {
+    try {
+      schema ??= standard?.jsonSchema?.input({ target });
+    } catch (error) {
+      problem = ` (${messageOf(error)})`;
+    }
+  }
+  if (!schema) throw new AgentError("bad-options", `${where}: ${standard?.vendor} gives no JSON Schema for the model${problem}; add jsonSchema: ${HINTS[standard?.vendor ?? ""] ?? "{ … }"}`);
+  const { $schema: _, ...rest } = keepChecked("bad-options", `${where}.parameters`, schema) as Args;
+  if ((rest["type"] ?? "object") !== "object") throw new AgentError("bad-options", `${where}.parameters.type must be "object"`);
+  return Object.freeze(rest);
+}
+
+/** How to get a JSON Schema out of the libraries whose schemas don't have it under `~standard` themselves. */
+const HINTS: Record<string, string> = {
+  zod: "z.toJSONSchema(schema), or with zod 3 zodToJsonSchema(schema)",
+  valibot: "toJsonSchema(schema), from @valibot/to-json-schema",
+  arktype: "schema.toJsonSchema()",
+  effect: "JSONSchema.make(schema)",
+};
+
+type Valid = { readonly value: unknown } | { readonly error: string };
+
+/** What the tool's schema makes of a call's arguments, or why it refuses them. */
+export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<Valid> {
+  // A copy each time: a schema, or the tool, may change its input in place.
+  if (!isStandardSchema(parameters)) return { value: thaw(args) };
+  const refused = (problem: string): Valid => ({ error: `not run: its arguments don't fit: ${problem}` });
+  const { validate } = parameters["~standard"];
+  return attempt(() => validate(thaw(args)), (result) => (result.issues ? refused(issuesText(result.issues)) : result), (error) => refused(messageOf(error)));
+}
+
+/** Runs a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
+export function runTool(
+  tool: AnyTool, { id, tool: name, args }: OpenCall, runId: string, signal: AbortSignal,
+  onToolError: ((error: unknown, call: { tool: string; id: string }) => string) | undefined,
+): Maybe<Outcome> {
+  const failed = (error: unknown): Outcome => ({ error: onToolError?.(error, { tool: name, id }) || `the tool failed and may have taken effect: ${messageOf(error)}` });
+  const ran = (value: unknown): Outcome => (value instanceof Error ? failed(value) : resultOf(value));
+  // Ids come from the model: a slash in one must not make it the key of another run's call.
+  const key = `${runId}/${/[%/]/.test(id) ? encodeURIComponent(id) : id}`;
+  const enter = (valid: Valid): Maybe<Outcome> => ("error" in valid ? valid : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed));
+  const valid = validate(tool, args);
+  return isPromise(valid) ? valid.then(enter) : enter(valid);
+}
+
+/** A tool's result as the state can hold it. The tool has run, so it is never run again for a result that can't be kept. */
+export function resultOf(value: unknown): Outcome {
+  try {
+    let result: unknown = typeof value === "string" ? wellFormed(value) : (keep(value) ?? null);
+    let text = typeof result === "string" ? result : JSON.stringify(result);
+    if (text.length > 16 * 1024 * 1024) throw new RangeError("it is larger than 16 MiB");
+    // JSON.stringify writes unpaired surrogates, and nothing else, as escapes from \ud800 on.
+    if (typeof result !== "string" && text.includes("\\ud")) {
+      text = text.replace(/\\(ud[89a-f]..|.)/g, (escape, code: string) => (code[1] ? "\uFFFD" : escape));
+      result = keep(JSON.parse(text));
+    }
+    return { result, text };
+  } catch (error) {
+    return { error: `the tool ran, but its result can't be kept: ${messageOf(error)}` };
+  }
+}
