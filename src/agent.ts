@@ -87,7 +87,7 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
   } else if (messages) ledger.start(messages, options.id ?? uuid());
   else throw new AgentError("bad-options", "options has neither messages to start from nor a state to go on from");
   const tools = toolbox(options.tools);
-  const decided = checkResume(ledger, tools, options.decisions, options.recover);
+  const decided = checkResume(ledger, tools, options.decisions ?? {}, options.recover);
   const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
 
   // A run has one end, whoever brings it: the caller's signal, a consumer that went away, an error.

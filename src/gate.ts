@@ -91,17 +91,16 @@ export function undecided(open: Slot): Update {
  * Whether a run can go on from its state with these tools and decisions; what can't is refused before anything changed.
  * Returns the decisions beside the calls they are on.
  */
-export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: object = {}, recover: boolean | undefined): [Slot, Decision][] {
+export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: Readonly<Args>, recover: boolean | undefined): [Slot, Decision][] {
   const started = ledger.in("started");
   if (started.length && !recover) {
     throw new AgentError("in-flight", `another process may be running ${started.map(({ id, tool }) => `${tool} ${quote(id)}`)}; if that process is gone, go on with recover: true`);
   }
   const waiting = ledger.in("pending");
-  const decided = Object.entries(decisions).map(([id, given]): [Slot, Decision] => {
-    const open = waiting.find((call) => call.id === id);
-    if (!open) throw new AgentError("bad-decision", `there is no pending call ${quote(id)} in the state, only ${waiting.map((call) => quote(call.id))}`);
-    return [open, checkDecision(id, open.reason, given)];
-  });
+  for (const id of Object.keys(decisions)) {
+    if (!waiting.some((open) => open.id === id)) throw new AgentError("bad-decision", `there is no pending call ${quote(id)} in the state, only ${waiting.map((open) => quote(open.id)).join() || "none"}`);
+  }
+  const decided = waiting.filter(({ id }) => Object.hasOwn(decisions, id)).map((open): [Slot, Decision] => [open, checkDecision(open.id, open.reason, decisions[open.id])]);
   for (const open of [...started, ...ledger.in("ready"), ...decided.map(([call]) => call)]) {
     const tool = byName.get(open.tool);
     if (!tool?.run && !(tool && open.reason === "answer")) throw new AgentError("bad-options", `tools has no ${quote(open.tool)} that can run, for the call ${quote(open.id)} of the state`);

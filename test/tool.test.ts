@@ -1,0 +1,189 @@
+import { agent, type StandardSchema, tool } from "yieldagent";
+import { script, toolCall } from "yieldagent/testing";
+import { describe, expect, test } from "vitest";
+import { stored, toldTo, trace, user } from "./trace.ts";
+
+type Result = { value: unknown; issues?: undefined } | { issues: { message: string; path?: (PropertyKey | { key: PropertyKey })[] }[] };
+
+/** A Standard Schema made by hand. */
+function schema(validate: (value: unknown) => Result | Promise<Result>, jsonSchema?: (target: string) => unknown, vendor = "test"): StandardSchema {
+  return { "~standard": { version: 1, vendor, validate, ...(jsonSchema && { jsonSchema: { input: ({ target }: { target: string }) => jsonSchema(target) } }) } } as StandardSchema;
+}
+const object = () => ({ type: "object" });
+const one = (t: object, args: unknown, ...rest: [object?]) => trace({ call: script(toolCall("t", args, "a"), "ok"), tools: { t } as never, ...rest[0] });
+
+describe("tools are checked when they are given", () => {
+  const call = script();
+  test.each([
+    ["has space", {}, 'the tool name "has space" must match ^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$, or servers refuse it'],
+    ["x".repeat(65), {}, `the tool name "${"x".repeat(65)}" must match`],
+    ["1st", {}, 'the tool name "1st" must match'],
+    ["t", null, "tools.t must be an object"],
+    ["t", () => 1, "tools.t must be an object"],
+    ["t", { run: "x" }, "tools.t.run must be a function"],
+    ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description,parameters,jsonSchema,needsApproval,idempotent,run'],
+    ["t", { description: 1 }, "tools.t.description must be a string"],
+    ["t", { idempotent: "yes" }, "tools.t.idempotent must be a boolean"],
+    ["t", { parameters: [] }, "tools.t.parameters must be a schema"],
+    ["t", { parameters: () => 1 }, "tools.t.parameters must be a schema"],
+    ["t", { parameters: { type: "string" } }, 'tools.t.parameters.type must be "object"'],
+    ["t", { parameters: { type: "object", default: 1n } }, "tools.t.parameters must be plain JSON: JSON can't hold a BigInt"],
+    ["t", { parameters: schema((value) => ({ value }), undefined, "zod") }, "tools.t: zod gives no JSON Schema for the model; add jsonSchema: z.toJSONSchema(schema), or with zod 3 zodToJsonSchema(schema)"],
+    ["t", { parameters: schema((value) => ({ value }), undefined, "other") }, "tools.t: other gives no JSON Schema for the model; add jsonSchema: { … }"],
+    ["t", { parameters: schema((value) => ({ value }), () => { throw new Error("a Date"); }, "zod") }, "tools.t: zod gives no JSON Schema for the model (a Date); add jsonSchema: z.toJSONSchema(schema)"],
+  ])("%s: %o is bad-options", (name, t, message) => {
+    expect(() => agent({ call, messages: [user], tools: { [name]: t } as never })).toThrow(expect.objectContaining({ code: "bad-options", message: expect.stringContaining(message) as string }) as Error);
+  });
+
+  test("a Standard Schema's own JSON Schema is asked for in draft 2020-12, else in draft 07, without $schema", async () => {
+    const asked: string[] = [];
+    const newest = schema((value) => ({ value }), (target) => (asked.push(target), { $schema: target, type: "object", title: "new" }));
+    const older = schema((value) => ({ value }), (target) => {
+      if (target !== "draft-07") throw new Error("unknown target");
+      return { $schema: target, type: "object", title: "old" };
+    });
+    const script1 = script("ok");
+    await trace({ call: script1, tools: { newest: { parameters: newest, run: () => 1 }, older: { parameters: older, run: () => 1 }, own: { parameters: newest, jsonSchema: { type: "object", title: "own" }, run: () => 1 } } });
+    expect(script1.requests[0]?.tools.map((definition) => definition.function.parameters)).toEqual([{ type: "object", title: "new" }, { type: "object", title: "old" }, { type: "object", title: "own" }]);
+    expect(asked).toEqual(["draft-2020-12"]);
+  });
+
+  test("a schema that is a function, as some libraries' are, works like any other", async () => {
+    const callable = Object.assign(() => 1, schema(() => ({ value: { x: 1 } }), object));
+    expect((await one({ parameters: callable, run: ({ x }: { x: number }) => x + 1 }, {})).lines).toContain("result a: 2");
+  });
+});
+
+describe("a Standard Schema", () => {
+  test("is applied once to what was approved; run gets the output, the state and the person the input", async () => {
+    const plusOne = schema((value) => ({ value: { n: (value as { n: number }).n + 1 } }), object);
+    const got: unknown[] = [];
+    const t = { parameters: plusOne, needsApproval: (args: unknown) => (got.push(args), true), run: (args: unknown) => (got.push(args), "ok") };
+    const paused = await one(t, { n: 1 });
+    expect(paused.steps.at(-1)).toMatchObject({ pending: [{ args: { n: 1 } }] });
+    const { steps } = await trace({ call: script("", "ok"), tools: { t } as never, state: stored(paused.state), decisions: { a: true } });
+    expect(steps[0]).toMatchObject({ type: "tool-start", args: { n: 1 } });
+    expect(got).toEqual([{ n: 2 }, { n: 2 }]);
+  });
+
+  test("that changes its input in place changes only its own copy", async () => {
+    const mutating = schema((value) => {
+      (value as { n: number }).n += 1;
+      return { value };
+    }, object);
+    const { steps, state } = await one({ parameters: mutating, run: ({ n }: { n: number }) => n }, { n: 1 });
+    expect(steps.slice(1, 3)).toMatchObject([{ args: { n: 1 } }, { args: { n: 1 }, result: 2 }]);
+    expect(state.messages[1]?.tool_calls?.[0]?.function.arguments).toBe('{"n":1}');
+  });
+
+  test.each([
+    ["refuses", schema(() => ({ issues: [{ message: "too small", path: ["list", { key: 0 }] }, { message: "odd" }] }), object), "list.0: too small; odd"],
+    ["refuses in its own time", schema(async () => ({ issues: [{ message: "unknown city" }] }), object), "unknown city"],
+    ["throws", schema(() => { throw new Error("schema bug"); }, object), "schema bug"],
+    ["rejects", schema(() => Promise.reject(new Error("no database")), object), "no database"],
+  ])("that %s arguments: an error result, nobody is asked, nothing runs", async (_, parameters, problem) => {
+    let touched = 0;
+    const { lines } = await one({ parameters, needsApproval: () => (touched++, true), run: () => touched++ }, { n: 1 }, { approve: () => (touched++, true) });
+    expect(lines).toEqual(["message", `error a: not run: its arguments don't fit: ${problem}`, "message", "final stop: ok"]);
+    expect(touched).toBe(0);
+  });
+
+  test("is asked again when the call runs: what has become wrong meanwhile does not run", async () => {
+    let open = true;
+    let runs = 0;
+    const t = { parameters: schema((value) => (open ? { value } : { issues: [{ message: "shop closed" }] }), object), needsApproval: true, run: () => runs++ };
+    const { state } = await one(t, {});
+    open = false;
+    const { lines } = await trace({ call: script("", "ok"), tools: { t } as never, state, decisions: { a: true } });
+    expect(lines.slice(0, 2)).toEqual(["start a", "error a: not run: its arguments don't fit: shop closed"]);
+    expect(runs).toBe(0);
+  });
+
+  test("checks edited arguments too, and the state holds the edit as the person wrote it", async () => {
+    const trimmed = schema(async (value) => ({ value: { to: (value as { to: string }).to.trim() } }), object);
+    const got: unknown[] = [];
+    const t = { parameters: trimmed, needsApproval: true, run: (args: unknown) => got.push(args) };
+    const { state } = await one(t, { to: "ann" });
+    const { steps } = await trace({ call: script("", "ok"), tools: { t } as never, state, decisions: { a: { approved: true, args: { to: " bob " } } } });
+    expect(steps[0]).toMatchObject({ args: { to: " bob " } });
+    expect(got).toEqual([{ to: "bob" }]);
+  });
+});
+
+describe("arguments from the model", () => {
+  const nested = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${"}".repeat(depth - 1)}`;
+  let runs = 0;
+  const t = { needsApproval: () => (runs++, true), run: () => runs++ };
+
+  test.each([
+    ["no JSON", "{", "are not a JSON object"], ["empty", "", "are not a JSON object"], ["an array", "[1]", "are not a JSON object"], ["a string", '"{}"', "are not a JSON object"],
+    ["null", "null", "are not a JSON object"], ["two objects", "{}{}", "are not a JSON object"], ["a trailing comma", '{"a":1,}', "are not a JSON object"],
+    ["a number no JSON can say again", '{"n":1e999}', "can't be taken: JSON can't hold Infinity"],
+    ["a key __proto__", '{"a":{"__proto__":{"admin":true}}}', "can't be taken: it has a key __proto__"],
+    ["too deep", nested(65), "can't be taken: it is nested too deep, or contains itself"],
+    ["far too deep", nested(100_000), "can't be taken: it is nested too deep, or contains itself"],
+    ["too large", JSON.stringify({ s: "x".repeat(1024 * 1024) }), "can't be taken: they are larger than 1 MiB"],
+  ])("that are %s: an error result, nobody is asked, nothing runs, the history is clean", async (_, text, problem) => {
+    runs = 0;
+    const { lines, state } = await one(t, text);
+    expect(lines).toEqual(["message", `error a: not run: its arguments ${problem}`, "message", "final stop: ok"]);
+    expect(state.messages[1]?.tool_calls?.[0]?.function.arguments).toBe("{}");
+    expect(runs).toBe(0);
+  });
+
+  test("are taken up to 64 levels and 1 MiB", async () => {
+    for (const text of [nested(64), JSON.stringify({ s: "x".repeat(1024 * 1024 - 8) })]) expect((await one({ run: () => 1 }, text)).lines).toContain("result a: 1");
+  });
+
+  test("that are no text at all are not guessed", async () => {
+    const reply = { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "t", arguments: { n: 1 } as never } }] };
+    const { lines } = await trace({ call: script(reply, "ok"), tools: { t: { run: () => 1 } } });
+    expect(lines[1]).toBe("error a: not run: its arguments are not a JSON object");
+  });
+
+  test.each(["constructor", "toString", "__proto__", "hasOwnProperty"])("a call of %s finds no tool through the prototype", async (name) => {
+    const { lines } = await trace({ call: script(toolCall(name, {}, "a"), "ok"), tools: { t: { run: () => 1 } } });
+    expect(lines[1]).toBe(`error a: not run: there is no tool "${name}", only t`);
+  });
+
+  test("a tool may be named like something of the prototype, and its call like one too", async () => {
+    const tools = { constructor: tool({ needsApproval: true, run: () => "built" }) };
+    const call = script([toolCall("constructor", {}, "__proto__")], "ok");
+    const { state, lines } = await trace({ call, tools });
+    expect(lines).toEqual(["message", "ask __proto__ approval"]);
+    const decisions = JSON.parse('{"__proto__":true}') as Record<string, true>;
+    expect((await trace({ call, tools, state: stored(state), decisions })).lines).toContain('result __proto__: "built"');
+  });
+});
+
+describe("results", () => {
+  test.each([
+    ["a string", "text", "text"], ["an empty string", "", ""], ["an object", { a: [1, undefined, () => 1], b: undefined }, '{"a":[1,null,null]}'], ["null", null, "null"],
+    ["not a number", Number.NaN, "null"], ["a lone surrogate", "a\ud800b", "a\ufffdb"], ["lone surrogates inside", { "\udc00": ["\ud800", "\\ud800", "😀"] }, '{"\ufffd":["\ufffd","\\\\ud800","😀"]}'],
+    ["something with toJSON", { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'], ["a function", () => 1, "null"],
+  ])("%s: the step has the value, the model reads the text", async (_, value, text) => {
+    const { steps, state } = await one({ run: () => value }, {});
+    expect(toldTo(state)["a"]).toBe(text);
+    const step = steps.find((each) => each.type === "tool-result");
+    expect(step).toMatchObject({ result: typeof value === "string" ? text : (JSON.parse(text) as unknown) });
+  });
+
+  test.each([
+    ["nested 100,000 levels", () => JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`) as unknown, "it is nested too deep, or contains itself"],
+    ["larger than 16 MiB", () => "x".repeat(16 * 1024 * 1024 + 1), "it is larger than 16 MiB"],
+    ["with a toJSON that throws", () => ({ toJSON: () => { throw new Error("secret handle"); } }), "secret handle"],
+    ["a key __proto__", () => JSON.parse('{"__proto__":1}') as unknown, "it has a key __proto__"],
+  ])("%s: it ran once, and its result is said to be lost", async (_, make, problem) => {
+    let runs = 0;
+    const { lines, state } = await one({ run: () => (runs++, make()) }, {});
+    expect(lines[2]).toBe(`error a: the tool ran, but its result can't be kept: ${problem}`);
+    expect(stored(state)).toEqual(state);
+    expect(runs).toBe(1);
+  });
+
+  test("a result is what it was when it was returned", async () => {
+    const list = [1];
+    const { steps } = await one({ run: () => list }, {}, { save: () => void list.push(2) });
+    expect(steps.find((each) => each.type === "tool-result")).toMatchObject({ result: [1, 2] });
+  });
+});
