@@ -2,7 +2,7 @@ import type { Decision } from "./decision.ts";
 import { AgentError } from "./error.ts";
 import { type Approve, checkResume, classify, decide, recovered, undecided } from "./gate.ts";
 import { type Args, check } from "./json.ts";
-import { isPromise, type Maybe } from "./maybe.ts";
+import { isPromise } from "./maybe.ts";
 import { type Call, type Delta, isStream, keepDelta, type Message, type Reply, textOf, type Usage } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
@@ -62,7 +62,7 @@ export type Step<Input = Record<string, Args>> =
   | { readonly type: "final"; readonly text: string | null; readonly reason: string; readonly messages: Message[]; readonly state: State };
 
 /** A run: iterate it. `state` is a snapshot at any time: between steps, after a `break`, after a throw. */
-export interface AgentRun<Input = Record<string, Args>> extends AsyncGenerator<Step<Input>, void, undefined> {
+export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
   readonly state: State;
 }
 
@@ -76,7 +76,7 @@ export interface AgentRun<Input = Record<string, Args>> extends AsyncGenerator<S
  * `call`, `save` and `onToolError` throw, the signal's reason, and `bad-reply` and `bad-decision` (edited arguments
  * that the tool's schema refuses).
  */
-export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Input> {
+export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Step<Input>> {
   check("bad-options", "options", options, OPTIONS, false);
   const { call, messages, state, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity } = options;
   const ledger = new Ledger();
@@ -105,10 +105,29 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
     if (ended) throw ended.reason;
   };
   /** Waits for what isn't ours to hurry, but not past the run's end. */
-  const until = <T>(work: Maybe<T>): Maybe<T> => !isPromise(work) ? work : new Promise((resolve, reject) => {
+  const until = <T>(work: PromiseLike<T>): Promise<T> => new Promise((resolve, reject) => {
     interrupt = reject;
     work.then(resolve, reject);
+    if (ended) reject(ended.reason);
   });
+
+  const finished: Update[] = [];
+  let running = 0;
+  let wake = (): void => {};
+  const start = (open: Slot): void => {
+    const finish = (outcome: Outcome): void => {
+      finished.push(done(open, outcome));
+      wake();
+    };
+    running++;
+    try {
+      const outcome = runTool(toolOf(open), open, ledger.id, stop.signal, onToolError);
+      if (isPromise(outcome)) outcome.then(finish).then(undefined, end);
+      else finish(outcome);
+    } catch (error) {
+      end(error);
+    }
+  };
 
   async function* run(): AsyncGenerator<Step, void, undefined> {
     const abort = (): void => end(signal?.reason);
@@ -119,10 +138,6 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
       // What is about to change: at first, what a crash left open and what a person decided.
       let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
       for (const [open, decision] of decided) updates.push(await until(decide(open, decision, toolOf(open))));
-      const finished: Update[] = [];
-      let running = 0;
-      let wake = (): void => {};
-
       for (;;) {
         alive();
         if (updates.length > 0) {
@@ -138,7 +153,10 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
           }
         } else if (ledger.has("new")) {
           // Every call is classified before any runs.
-          for (const open of ledger.in("new")) updates.push(await until(classify(open, tools, approve, ledger)));
+          for (const open of ledger.in("new")) {
+            const update = classify(open, tools, approve, ledger);
+            updates.push(isPromise(update) ? await until(update) : update);
+          }
         } else if (running < concurrency && ledger.has("ready")) {
           // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
           const batch = ledger.in("ready").slice(0, concurrency - running);
@@ -151,23 +169,15 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
               announced++;
             }
           } finally {
-            if (announced < batch.length) ledger.retract(batch);
+            // A store that is fed by `save` hasn't seen it; one that is fed between the steps may have.
+            if (announced < batch.length) save ? ledger.retract(batch) : ledger.move(batch, "ready");
           }
           if (save) await ledger.save(save);
-          if (ended) {
-            ledger.move(batch, "ready");
+          let entered = 0;
+          for (; entered < batch.length && !ended; entered++) start(batch[entered] as Slot);
+          if (entered < batch.length) {
+            ledger.move(batch.slice(entered), "ready");
             if (save) await ledger.save(save);
-            alive();
-          }
-          for (const open of batch) {
-            running++;
-            const outcome = runTool(toolOf(open), open, ledger.id, stop.signal, onToolError);
-            const finish = (outcome: Outcome): void => {
-              finished.push(done(open, outcome));
-              wake();
-            };
-            if (isPromise(outcome)) outcome.then(finish, end);
-            else finish(outcome);
           }
         } else if (running > 0) {
           if (finished.length === 0) await until(new Promise<void>((resolve) => (wake = resolve)));
@@ -188,7 +198,8 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
         } else if (ledger.steps >= maxSteps) {
           return yield final(ledger, "max-steps");
         } else {
-          const answer = await until<Reply | AsyncGenerator<Delta, Reply>>(call([...ledger.messages], tools.definitions, { signal: stop.signal, step: ledger.replies + 1 }));
+          const asked = call([...ledger.messages], tools.definitions, { signal: stop.signal, step: ledger.replies + 1 });
+          const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await until(asked) : asked;
           const step = ledger.reply(isStream(answer) ? yield* deltas(answer) : answer);
           if (save) await ledger.save(save);
           yield step;
@@ -196,10 +207,15 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
       }
     } catch (error) {
       end(error);
-      if (error !== gone) throw error;
+      if (!gone || error !== gone) throw error;
     } finally {
       ended ??= { reason: undefined };
       signal?.removeEventListener("abort", abort);
+      // What has come in meanwhile is known, and must not be asked about.
+      if (finished.length > 0 && !ledger.failed) {
+        ledger.update(finished);
+        if (save) await ledger.save(save);
+      }
     }
   }
 
@@ -216,8 +232,8 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
       }
     } finally {
       // A stream that is being read closes when its read ends, which may be never.
-      const closed = Promise.resolve(stream.return(undefined as never)).catch(() => {});
-      if (!reading) await closed;
+      const closed = Promise.resolve(stream.return?.(undefined as never)).catch(() => {});
+      if (!reading && (gone || !ended)) await closed;
     }
   }
 
@@ -232,7 +248,7 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
         return close(value);
       },
     },
-  }) as AgentRun<Input>;
+  }) as AgentRun<Step<Input>>;
 }
 
 const OPTIONS = {

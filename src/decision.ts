@@ -1,5 +1,5 @@
 import { AgentError, messageOf, quote } from "./error.ts";
-import { type Args, check, isObject, keep } from "./json.ts";
+import { type Args, check, isObject, keep, MAX_RESULT } from "./json.ts";
 import { keepArguments } from "./message.ts";
 
 /**
@@ -28,18 +28,21 @@ export function checkDecision(id: string, reason: PendingReason | undefined, giv
   const where = `the decision on call ${quote(id)}`;
   const wrong = (what: string): AgentError => new AgentError("bad-decision", `${where} ${what}`);
   const said = typeof given === "boolean" ? { approved: given } : given;
-  if (!isObject(said)) throw wrong("must be true, false or an object");
-  const has = (field: string): boolean => Object.hasOwn(said, field);
+  const has = (field: string): boolean => isObject(said) && Object.hasOwn(said, field);
+  if (!isObject(said) || !(has("approved") || has("result") || has("rerun"))) throw wrong("must be true, false, { approved, args | reason }, { result } or { rerun: true }");
   const yes = has("approved") && said["approved"] === true;
   const kind = yes ? "args" : has("approved") ? "reason" : "";
-  check("bad-decision", where, said, kind ? { approved: "a boolean", [kind]: kind === "args" ? "an object?" : "a string?" } : has("result") ? { result: "JSON" } : { rerun: "true" }, false);
+  check("bad-decision", where, said, kind ? { approved: "a boolean", [kind]: kind === "args" ? "an object?" : "a string?" } : has("result") ? { result: "anything" } : { rerun: "true" }, false);
 
   if (reason === "interrupted" ? yes : has("rerun")) throw wrong(`can't be that: ${yes ? "the call may have run already; say { rerun: true }, { result } or { approved: false }" : "the call never ran"}`);
   if (yes && reason === "answer") throw wrong("can't approve it: its tool has no run; say { result } or { approved: false }");
   try {
     if (has("args")) keepArguments(said["args"]);
-    return keep(given) as Decision;
+    const decision = keep(given) as Args;
+    if (has("result") && decision["result"] === undefined) throw new TypeError("its result is nothing that JSON can hold; for no result say null");
+    if (JSON.stringify(decision).length > MAX_RESULT) throw new RangeError("it is larger than 16 MiB");
+    return decision as Decision;
   } catch (error) {
-    throw wrong(`can't be kept: ${messageOf(error)}`);
+    throw wrong(`can't be taken: ${messageOf(error)}`);
   }
 }

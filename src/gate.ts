@@ -24,14 +24,14 @@ export type Approve = (
 export function classify(open: Slot, { byName, definitions }: Toolbox, approve: Approve | undefined, ledger: Ledger): Maybe<Update> {
   if (open.error) return done(open, { error: open.error });
   const tool = byName.get(open.tool);
-  if (!tool) return done(open, { error: `not run: there is no tool ${quote(open.tool)}, only ${definitions.map((definition) => definition.function.name)}` });
+  if (!tool) return done(open, { error: `not run: there is no tool ${quote(open.tool)}, only ${definitions.map((definition) => definition.function.name).join() || "none"}` });
   const nobodyToAsk = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
   return nobodyToAsk ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger);
 }
 
 async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger): Promise<Update> {
   const valid = await validate(tool, open.args);
-  if ("error" in valid) return done(open, valid);
+  if ("error" in valid) return done(open, { error: `not run: ${valid.error}` });
   const { id, args } = open;
   const { messages } = ledger.state;
   const { needsApproval = false } = tool;
@@ -64,14 +64,14 @@ export async function decide(open: Slot, decision: Decision, tool: AnyTool): Pro
   const said = isObject(decision) ? decision : { approved: decision };
   if ("result" in said) return done(open, resultOf(said.result), decision);
   if ("rerun" in said) return { open, change: { status: "ready", decision } };
-  if (!said.approved) {
-    const what = open.reason === "interrupted" ? `${UNKNOWN} a person chose not to run it again` : "not run: a person rejected it";
+  if (said.approved === false) {
+    const what = open.reason === "interrupted" ? `${UNKNOWN} a person chose not to run it again` : "not run: it was rejected";
     return done(open, { error: "reason" in said && said.reason ? `${what}: ${said.reason}` : what }, decision);
   }
   const args = "args" in said ? said.args : undefined;
   if (!args) return { open, change: { status: "ready", decision } };
   const valid = await validate(tool, args);
-  if ("error" in valid) throw new AgentError("bad-decision", `the decision on call ${quote(open.id)}: ${valid.error}`);
+  if ("error" in valid) throw new AgentError("bad-decision", `the decision on call ${quote(open.id)} can't be taken: ${valid.error}`);
   return { open, change: { status: "ready", decision, args, edited: JSON.stringify(args) !== JSON.stringify(open.args) || undefined } };
 }
 

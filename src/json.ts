@@ -3,13 +3,19 @@ import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
 /** A call's arguments: a JSON object. */
 export type Args = Record<string, unknown>;
 
+/** How deep what comes from outside may be. A state, which holds it, is some levels deeper; `JSON.stringify` gives up past 4,000. */
+const MAX_DEPTH = 500;
+
+/** How much of the state one result may take, in UTF-16 code units. */
+export const MAX_RESULT: number = 16 * 1024 * 1024;
+
 /**
  * A frozen copy of what JSON keeps of a value: it equals its own JSON round trip, and nobody can change it.
  * Goes by the rules of `JSON.stringify`, but throws a TypeError for what that would lose without a word (a Map, an
  * Error, a promise), for a BigInt, a key `__proto__`, and a nesting deeper than `depth` levels, which a cycle has too.
  * `strict` refuses numbers that JSON can't hold, instead of making them null.
  */
-export function keep(value: unknown, depth = 512, strict = false, frozen = true): unknown {
+export function keep(value: unknown, depth: number = MAX_DEPTH, strict = false, frozen = true): unknown {
   switch (typeof value) {
     case "string": case "boolean": return value;
     case "number":
@@ -30,7 +36,7 @@ export function keep(value: unknown, depth = 512, strict = false, frozen = true)
   const object = value as Args;
   if (typeof object["toJSON"] === "function") return keep(object["toJSON"](), depth - 1, strict, frozen);
   const keys = Object.keys(object);
-  const kind = keys.length ? "Object" : Object.prototype.toString.call(object).slice(8, -1);
+  const kind = keys.length > 0 && !(object instanceof Error) ? "Object" : Object.prototype.toString.call(object).slice(8, -1);
   if (kind !== "Object") throw new TypeError(`JSON can't hold a ${kind}`);
   const copy: Args = {};
   for (const key of keys) {
@@ -43,7 +49,7 @@ export function keep(value: unknown, depth = 512, strict = false, frozen = true)
 
 /** The same copy, for its receiver to change. */
 export function thaw<T>(value: T): T {
-  return keep(value, 512, false, false) as T;
+  return keep(value, MAX_DEPTH, false, false) as T;
 }
 
 /** The text with each unpaired surrogate, which no server takes, as U+FFFD. */
@@ -51,9 +57,9 @@ export function wellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\uFFFD");
 }
 
-/** An object that is neither null nor an array: what JSON means by the word. */
+/** An object with fields: what JSON means by the word, and neither an array nor a Map. */
 export function isObject(value: unknown): value is Args {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !(Symbol.iterator in value);
 }
 
 /** What a field must be, in the words of the error. */
@@ -71,7 +77,6 @@ const KINDS: Record<string, (value: unknown) => boolean> = {
   "an array": Array.isArray,
   "an object": isObject,
   "true": (value) => value === true,
-  "JSON": (value) => value !== undefined,
   "anything": () => true,
 };
 
@@ -91,9 +96,9 @@ export function check(code: AgentErrorCode, where: string, value: unknown, field
 }
 
 /** `keep` for what came from outside: what JSON can't hold is an error that says where it was. */
-export function keepChecked(code: AgentErrorCode, where: string, value: unknown): unknown {
+export function keepChecked(code: AgentErrorCode, where: string, value: unknown, depth?: number): unknown {
   try {
-    return keep(value);
+    return keep(value, depth);
   } catch (error) {
     throw new AgentError(code, `${where} must be plain JSON: ${messageOf(error)}`);
   }

@@ -46,14 +46,14 @@ export interface Reply extends Message {
 
 /** A piece of a reply as it arrives. */
 export interface Delta {
-  type: "text" | "reasoning";
+  type: "text" | "reasoning" | (string & {});
   text: string;
 }
 
 /** A tool as the model is told of it, in the shape of Chat Completions' `tools`. `parameters` is a JSON Schema. */
 export interface ToolDefinition {
   readonly type: "function";
-  readonly function: { readonly name: string; readonly description?: string; readonly parameters: Readonly<Args> };
+  readonly function: { readonly name: string; readonly description?: string; readonly parameters: Readonly<Record<string, unknown>> };
 }
 
 /**
@@ -70,15 +70,17 @@ export type Call = (
 ) => PromiseLike<Reply> | AsyncGenerator<Delta, Reply>;
 
 export function isStream(answer: Reply | AsyncGenerator<Delta, Reply>): answer is AsyncGenerator<Delta, Reply> {
-  return typeof (answer as Partial<AsyncGenerator> | undefined)?.[Symbol.asyncIterator] === "function";
+  const { next, [Symbol.asyncIterator]: iterate } = (answer ?? {}) as Partial<AsyncGenerator>;
+  return typeof next === "function" && typeof iterate === "function";
 }
 
 /** Checks what a streaming call yielded. */
-export function keepDelta(given: Delta): Delta {
+export function keepDelta(given: Delta): { type: "text" | "reasoning"; text: string } {
   if (!isObject(given) || (given.type !== "text" && given.type !== "reasoning") || typeof given.text !== "string") {
     throw new AgentError("bad-reply", 'a streaming call must yield { type: "text" | "reasoning", text }');
   }
-  return { type: given.type, text: given.text };
+  const { type, text } = given;
+  return { type, text } as ReturnType<typeof keepDelta>;
 }
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
@@ -88,10 +90,12 @@ export function keepMessage(code: AgentErrorCode, where: string, given: unknown)
   const message = (keepChecked(code, where, given) ?? {}) as Message;
   const { role, content, tool_calls: calls, tool_call_id: answers } = message;
   const badCall = Array.isArray(calls) ? calls.findIndex((call) => typeof call?.function?.name !== "string") : -1;
+  const badPart = Array.isArray(content) ? content.findIndex((part: unknown) => typeof part !== "string" && !isObject(part)) : -1;
   const problem = !ROLES.includes(role) ? `role must be one of ${ROLES}`
     : typeof (content ?? "") !== "string" && !Array.isArray(content) ? "content must be a string, an array of parts or null"
+    : badPart >= 0 ? `content[${badPart}] must be a part, an object with a type`
     : role === "tool" && typeof answers !== "string" ? "tool_call_id must be a string"
-    : calls && !(Array.isArray(calls) && role === "assistant") ? "tool_calls must be an array, on an assistant message"
+    : (calls ?? undefined) !== undefined && !(Array.isArray(calls) && role === "assistant") ? "tool_calls must be an array, on an assistant message"
     : badCall >= 0 ? `tool_calls[${badCall}].function.name must be a string` : "";
   if (problem) throw new AgentError(code, `${where}.${problem}`);
   return message;
@@ -100,7 +104,8 @@ export function keepMessage(code: AgentErrorCode, where: string, given: unknown)
 /** A message's text: the string, or its text parts joined; null if there is none. */
 export function textOf({ content }: Message): string | null {
   if (!Array.isArray(content)) return content ?? null;
-  return content.map((part) => (typeof part["text"] === "string" ? part["text"] : "")).join("") || null;
+  const texts = content.map((part: ContentPart | string) => (typeof part === "string" ? part : part.type === "text" ? String(part["text"] ?? "") : ""));
+  return texts.join("") || null;
 }
 
 /** A call as it was read from a reply: with an id of its own, and with its arguments or why it can't run. */
@@ -117,22 +122,23 @@ export interface ReadCall {
  * `"{}"`. `ids` holds the ids of the conversation and gets the new ones; with `step`, fresh ids are deterministic.
  */
 export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
-  if (message.tool_calls === undefined) return { message, calls: [] };
-  const { tool_calls: given, ...rest } = message;
   const calls: ReadCall[] = [];
-  let repaired = !given?.length;
-  const repairs = given?.map((call, i) => {
+  if (message.tool_calls === undefined) return { message, calls };
+  let repaired = false;
+  const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
-    let id = String(call.id ?? "");
+    let id = typeof call.id === "string" ? call.id : "";
     if (!id || ids.has(id)) for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
     ids.add(id);
     calls.push({ id, tool: call.function.name, args, error });
-    if (id === call.id && call.type && !error) return call;
+    const type = typeof call.type === "string" && call.type ? call.type : "function";
+    if (id === call.id && type === call.type && !error) return call;
     repaired = true;
-    return { ...call, id, type: call.type || "function", function: error ? { ...call.function, arguments: "{}" } : call.function };
+    return { ...call, id, type, function: error ? { ...call.function, arguments: "{}" } : call.function };
   });
-  if (!repaired) return { message, calls };
-  return { message: keepMessage("bad-reply", "the reply", calls.length ? { ...rest, tool_calls: repairs } : rest), calls };
+  if (!repaired && calls.length > 0) return { message, calls };
+  const { tool_calls: _, ...rest } = message;
+  return { message: keepMessage("bad-reply", "the reply", calls.length > 0 ? { ...rest, tool_calls: repairs } : rest), calls };
 }
 
 /** Reads arguments as strictly as they will be run: the whole text, one JSON object, nothing guessed or repaired. */
@@ -150,8 +156,8 @@ function parseArguments(text: unknown): Pick<ReadCall, "args" | "error"> {
 
 /** A frozen copy of what can be a call's arguments, whether the model gave them or a person's edit; else a TypeError. */
 export function keepArguments(value: unknown, size?: number): Readonly<Args> {
-  if (!isObject(value)) throw new TypeError("they are not an object");
+  if (!isObject(value)) throw new TypeError("the arguments are not an object");
   const args = keep(value, 64, true) as Args;
-  if ((size ?? JSON.stringify(args).length) > 1024 * 1024) throw new TypeError("they are larger than 1 MiB");
+  if ((size ?? JSON.stringify(args).length) > 1024 * 1024) throw new TypeError("the arguments are larger than 1 MiB");
   return args;
 }

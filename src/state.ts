@@ -71,10 +71,13 @@ export function pending(state: Pick<State, "calls">): PendingCall[] {
 }
 
 /** An open call of a run that goes on. All of them have all fields, since an engine is slow with objects that differ. */
-export type Slot = { -readonly [Field in keyof OpenCall]-?: OpenCall[Field] };
+export type Slot = { -readonly [Field in keyof OpenCall]-?: OpenCall[Field] } & {
+  /** What was handed out of it since it changed last. */
+  view: OpenCall | undefined;
+};
 
 function newCall({ id, tool, args, error }: ReadCall, message?: Message): Slot {
-  return { id, tool, args, status: message ? "done" : "new", error, reason: undefined, decision: undefined, edited: undefined, message };
+  return { id, tool, args, status: message ? "done" : "new", error, reason: undefined, decision: undefined, edited: undefined, message, view: undefined };
 }
 
 /** What became of a call. `text` is the result as the model reads it. */
@@ -89,9 +92,9 @@ export interface Update {
 
 /** A call gets its outcome, and the message that tells the model of it. An error's text is well-formed and not long. */
 export function done(open: Slot, given: Outcome, decision: Decision | undefined = open.decision): Update {
-  const outcome = "error" in given ? { error: wellFormed(String(given.error).slice(0, 2000)) } : given;
+  const outcome = "error" in given ? { error: wellFormed(given.error.slice(0, 2000)) } : given;
   let content = "error" in outcome ? `Error: ${outcome.error}` : outcome.text;
-  if (open.edited) content += `\n\n(A person changed the arguments to ${JSON.stringify(open.args)})`;
+  if (open.edited) content += `\n\n(The arguments were changed to ${JSON.stringify(open.args)})`;
   const message: Message = Object.freeze({ role: "tool", tool_call_id: open.id, content });
   return { open, outcome, change: { status: "done", message, decision } };
 }
@@ -110,8 +113,10 @@ export class Ledger {
   id = "";
   steps = 0;
   finishReason: string | undefined;
+  /** A save has failed: the state is the one that was saved last, and doesn't change any more. */
+  failed = false;
   #revision = 0;
-  #usage: Totals = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  #usage: Totals = Object.freeze({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 });
   /** Every call id of the conversation: a second call by the same id would share its result and its approval. */
   readonly #ids = new Set<string>();
   /** The snapshot of this revision, once somebody has asked for it. */
@@ -135,7 +140,7 @@ export class Ledger {
   /** A run from its saved state. Every field is checked: what is wrong is a `bad-state` that names it. */
   load(given: unknown, expectedId?: string): void {
     check("bad-state", "state", given, { version: "a whole number", id: "a string, not empty", revision: "a whole number", messages: "an array", calls: "an array", steps: "a whole number", usage: "an object", finishReason: "a string?" });
-    const state = keepChecked("bad-state", "state", { ...given, messages: [] }) as unknown as State;
+    const state = keepChecked("bad-state", "state", { ...given, messages: [] }, 510) as unknown as State;
     if (state.version !== 1) throw wrong("version", `1: version ${state.version} was written by another release`);
     if (expectedId !== undefined && expectedId !== state.id) throw new AgentError("bad-options", `options.id is ${quote(expectedId)}, but the state is of the run ${quote(state.id)}`);
     if (!Object.values(state.usage).every(Number.isFinite)) throw wrong("usage", "an object of numbers");
@@ -181,7 +186,7 @@ export class Ledger {
     if (this.#list.length < this.messages.length) this.#list = Object.freeze([...this.messages]);
     this.#snapshot ??= Object.freeze({
       version: 1, id: this.id, revision: this.#revision,
-      messages: this.#list, calls: keep(this.calls) as OpenCall[],
+      messages: this.#list, calls: Object.freeze(this.calls.map((open) => (open.view ??= keep({ ...open, view: undefined }, 510) as OpenCall))),
       steps: this.steps, usage: this.#usage,
       ...(this.finishReason !== undefined && { finishReason: this.finishReason }),
     });
@@ -197,6 +202,7 @@ export class Ledger {
     } catch (error) {
       // A second try from an unsaved state could pass a compare-and-set that has just refused the first.
       this.#snapshot = this.#saved;
+      this.failed = true;
       throw error;
     }
   }
@@ -233,7 +239,7 @@ export class Ledger {
   /** Calls move on. What belonged to the status they had is gone. */
   update(updates: readonly Pick<Update, "open" | "change">[]): void {
     for (const { open, change } of updates) {
-      open.error = open.reason = undefined;
+      open.error = open.reason = open.view = undefined;
       Object.assign(open, change);
     }
     this.#changed();
@@ -241,11 +247,14 @@ export class Ledger {
 
   /** Calls start, or are ready again since they didn't. */
   move(calls: readonly Slot[], status: "started" | "ready"): void {
-    for (const open of calls) open.status = status;
+    for (const open of calls) {
+      open.status = status;
+      open.view = undefined;
+    }
     this.#changed();
   }
 
-  /** Takes back that calls have started: nothing came of it, and the state is as it was. */
+  /** Takes back that calls have started, which neither happened nor was saved: the state is as it was. */
   retract(calls: readonly Slot[]): void {
     this.move(calls, "ready");
     this.#revision -= 2;
@@ -253,14 +262,16 @@ export class Ledger {
 
   /** Every call is done: their messages enter the conversation, in the reply's order. */
   close(): void {
-    this.add(this.calls.map(({ message }) => message as Message), this.steps);
+    for (const { message } of this.calls) this.messages.push(message as Message);
     this.calls = [];
+    this.#changed();
   }
 
   /** The conversation goes on with messages of the caller's. */
-  add(messages: readonly Message[], steps = 0): void {
+  add(messages: readonly Message[]): void {
     for (const message of messages) this.messages.push(message);
-    this.steps = steps;
+    this.steps = 0;
+    this.finishReason = undefined;
     this.#changed();
   }
 
@@ -273,7 +284,7 @@ export class Ledger {
 function sum(totals: Totals, usage: Usage): Totals {
   const next: Record<string, number> = { ...totals };
   for (const [field, count] of Object.entries(usage)) {
-    if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) next[field] = (next[field] ?? 0) + count;
+    if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) next[field] = (Object.hasOwn(next, field) ? (next[field] as number) : 0) + count;
   }
   return Object.freeze(next) as Totals;
 }
@@ -287,11 +298,12 @@ function readOpen(given: OpenCall, where: string, askedId: string | undefined): 
   const { id, tool, status, error, reason, decision, edited } = given;
   if (id !== askedId) throw wrong(`${where}.id`, `${quote(askedId)}, as in the last message`);
   if (!STATUSES.includes(status)) throw wrong(`${where}.status`, `one of ${STATUSES}`);
-  if (status === "pending" && !REASONS.includes(reason)) throw wrong(`${where}.reason`, `one of ${REASONS}`);
+  if (decision !== undefined && typeof decision !== "boolean" && !isObject(decision)) throw wrong(`${where}.decision`, "a decision");
+  if (!REASONS.includes(reason) && (status === "pending" || reason !== undefined)) throw wrong(`${where}.reason`, `one of ${REASONS}`);
   const message = status === "done" ? keepMessage("bad-state", `state.${where}.message`, given.message) : undefined;
   if (message && !(message.role === "tool" && message.tool_call_id === id)) throw wrong(`${where}.message`, "the call's tool message");
   try {
-    return { id, tool, args: keepArguments(given.args), status, error, reason, decision, edited, message };
+    return { id, tool, args: keepArguments(given.args), status, error, reason, decision, edited, message, view: undefined };
   } catch (error) {
     throw wrong(`${where}.args`, `a call's arguments: ${messageOf(error)}`);
   }

@@ -1,12 +1,12 @@
 import { AgentError, messageOf, quote } from "./error.ts";
-import { type Args, check, keep, keepChecked, thaw, wellFormed } from "./json.ts";
+import { type Args, check, keep, keepChecked, MAX_RESULT, thaw, wellFormed } from "./json.ts";
 import type { Message, ToolDefinition } from "./message.ts";
 import { isStandardSchema, issuesText, type StandardSchema } from "./standard-schema.ts";
 import { attempt, isPromise, type Maybe } from "./maybe.ts";
 import type { OpenCall, Outcome } from "./state.ts";
 
-/** A JSON Schema (https://json-schema.org): `{ type: "object", properties: { … } }`. */
-export type JsonSchema = { readonly [keyword: string]: unknown };
+/** A JSON Schema (https://json-schema.org): `{ type: "object", properties: { … } }`. Of any type, since libraries have their own for it. */
+export type JsonSchema = object;
 
 /** What a tool's `run` is told beside its arguments. */
 export interface RunContext {
@@ -83,7 +83,7 @@ export function toolbox(tools: object = {}): Toolbox {
 }
 
 /** The JSON Schema that the model is given: a Standard Schema's own, in the newest draft that it knows. */
-function modelSchema(where: string, { parameters = { type: "object", properties: {} }, jsonSchema }: AnyTool): JsonSchema {
+function modelSchema(where: string, { parameters = { type: "object", properties: {} }, jsonSchema }: AnyTool): Args {
   const standard = isStandardSchema(parameters) ? parameters["~standard"] : undefined;
   let schema = jsonSchema ?? (standard ? undefined : parameters);
   let problem = "";
@@ -114,9 +114,9 @@ type Valid = { readonly value: unknown } | { readonly error: string };
 export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<Valid> {
   // A copy each time: a schema, or the tool, may change its input in place.
   if (!isStandardSchema(parameters)) return { value: thaw(args) };
-  const refused = (problem: string): Valid => ({ error: `not run: its arguments don't fit: ${problem}` });
+  const refused = (problem: string): Valid => ({ error: `its arguments don't fit: ${problem}` });
   const { validate } = parameters["~standard"];
-  return attempt(() => validate(thaw(args)), (result) => (result.issues ? refused(issuesText(result.issues)) : result), (error) => refused(messageOf(error)));
+  return attempt(() => validate(thaw(args)), (result) => (result && !result.issues ? result : refused(issuesText(result?.issues ?? []))), (error) => refused(messageOf(error)));
 }
 
 /** Runs a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
@@ -124,11 +124,14 @@ export function runTool(
   tool: AnyTool, { id, tool: name, args }: OpenCall, runId: string, signal: AbortSignal,
   onToolError: ((error: unknown, call: { tool: string; id: string }) => string) | undefined,
 ): Maybe<Outcome> {
-  const failed = (error: unknown): Outcome => ({ error: onToolError?.(error, { tool: name, id }) || `the tool failed and may have taken effect: ${messageOf(error)}` });
+  const failed = (error: unknown): Outcome => {
+    const text: unknown = onToolError?.(error, { tool: name, id });
+    return { error: typeof text === "string" && text ? text : `the tool failed and may have taken effect: ${messageOf(error)}` };
+  };
   const ran = (value: unknown): Outcome => (value instanceof Error ? failed(value) : resultOf(value));
   // Ids come from the model: a slash in one must not make it the key of another run's call.
-  const key = `${runId}/${/[%/]/.test(id) ? encodeURIComponent(id) : id}`;
-  const enter = (valid: Valid): Maybe<Outcome> => ("error" in valid ? valid : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed));
+  const key = `${runId}/${id.replace(/[%/]/g, encodeURIComponent)}`;
+  const enter = (valid: Valid): Maybe<Outcome> => ("error" in valid ? { error: `not run: ${valid.error}` } : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed));
   const valid = validate(tool, args);
   return isPromise(valid) ? valid.then(enter) : enter(valid);
 }
@@ -138,7 +141,7 @@ export function resultOf(value: unknown): Outcome {
   try {
     let result: unknown = typeof value === "string" ? wellFormed(value) : (keep(value) ?? null);
     let text = typeof result === "string" ? result : JSON.stringify(result);
-    if (text.length > 16 * 1024 * 1024) throw new RangeError("it is larger than 16 MiB");
+    if (text.length > MAX_RESULT) throw new RangeError("it is larger than 16 MiB");
     // JSON.stringify writes unpaired surrogates, and nothing else, as escapes from \ud800 on.
     if (typeof result !== "string" && text.includes("\\ud")) {
       text = text.replace(/\\(ud[89a-f]..|.)/g, (escape, code: string) => (code[1] ? "\uFFFD" : escape));

@@ -40,6 +40,8 @@ describe("options", () => {
     [{ id: "" }, "options.id must be a string, not empty"],
     [{ signal: new AbortController() }, "options.signal must be an AbortSignal"],
     [{ decisions: [true] }, "options.decisions must be an object"],
+    [{ tools: new Map() }, "options.tools must be an object"],
+    [{ decisions: new Map() }, "options.decisions must be an object"],
     [{ aprove: () => true }, 'options has no field "aprove", only call,tools,messages,state,decisions,approve,save,recover,maxSteps,concurrency,onToolError,id,signal'],
   ])("%o is bad-options, thrown by agent() itself: %s", (wrong, message) => {
     const error = caught(() => agent({ call, tools, messages: [user], ...wrong } as never));
@@ -125,7 +127,7 @@ describe("the loop", () => {
   });
 
   test("final.text joins text parts, and is null where there is no text", async () => {
-    const parts = async () => ({ role: "assistant", content: [{ type: "text", text: "a" }, { type: "image_url" }, { type: "text", text: "b" }] });
+    const parts = async () => ({ role: "assistant", content: [{ type: "reasoning", text: "hm" }, { type: "text", text: "a" }, { type: "image_url" }, { type: "text", text: "b" }] });
     expect((await trace({ call: parts })).steps.at(-1)).toMatchObject({ text: "ab" });
     expect((await trace({ call: async () => ({ role: "assistant", content: null }) })).steps.at(-1)).toMatchObject({ text: null, reason: "stop" });
   });
@@ -140,9 +142,11 @@ describe("the loop", () => {
   });
 
   test("usage is summed over the replies, whatever numbers a server sends", async () => {
-    const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7, cost: 0.5, cached: null, odd: -1, details: { reasoning_tokens: 1 } };
+    const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7, cost: 0.5, cached: null, odd: -1, details: { reasoning_tokens: 1 }, constructor: 5 };
     const call = script({ role: "assistant", content: null, tool_calls: [p("a")], usage }, { role: "assistant", content: "ok", usage: { ...usage, cost: Number.MAX_VALUE } });
-    expect((await trace({ call, tools })).state.usage).toEqual({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14, cost: 0.5 });
+    const { state } = await trace({ call, tools });
+    expect(state.usage).toEqual({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14, cost: 0.5, constructor: 10 });
+    expect(() => agent({ call, tools, state: stored(state) })).not.toThrow();
   });
 
   test("steps starts again at 0 with a new user message, and maxSteps counts from there", async () => {
@@ -288,6 +292,10 @@ describe("a bad reply", () => {
     [{ role: "assistant", content: 3 }, /^the reply.content must be a string, an array of parts or null$/],
     [{ role: "assistant", tool_calls: {} }, /^the reply.tool_calls must be an array, on an assistant message$/],
     [{ role: "assistant", tool_calls: [{ id: "a", function: {} }] }, /^the reply.tool_calls\[0\].function.name must be a string$/],
+    [{ role: "assistant", content: [null] }, /^the reply.content\[0\] must be a part, an object with a type$/],
+    [{ role: "assistant", tool_calls: 0 }, /^the reply.tool_calls must be an array, on an assistant message$/],
+    [{ role: "assistant", tool_calls: "" }, /^the reply.tool_calls must be an array, on an assistant message$/],
+    [new ReadableStream(), /^call returned no assistant message/],
     [{ role: "assistant", content: "x", raw: 1n }, /^the reply must be plain JSON: JSON can't hold a BigInt$/],
     [{ role: "assistant", content: "x", usage: { n: 1n } }, /^the reply's usage must be plain JSON: JSON can't hold a BigInt$/],
   ])("%o throws, and nothing of it is in the state", async (reply, message) => {
@@ -317,7 +325,7 @@ describe("save", () => {
     const { state } = await trace({ call: script([g("a"), g("b")]), tools });
     const log: string[] = [];
     for await (const step of agent({ call: script("", "ok"), tools, state, decisions: { a: true, b: false }, save: (saved) => void log.push(`save ${statuses(saved)}`) })) log.push(line(step as never));
-    expect(log.slice(0, 4)).toEqual(["save ready done", "error b: not run: a person rejected it", "start a", "save started done"]);
+    expect(log.slice(0, 4)).toEqual(["save ready done", "error b: not run: it was rejected", "start a", "save started done"]);
   });
 
   test("is called before approval-needed, and not again where nothing changed", async () => {
@@ -390,10 +398,39 @@ describe("a consumer that goes away", () => {
       }
     }
     expect(statuses(run.state)).toBe("ready ready");
-    expect(run.state.revision).toBe(2);
+    expect(revisions).toEqual([1, 3]);
+    expect(run.state.revision).toBe(4);
     expect(ran).toEqual([]);
     expect((await trace({ call, tools, state: stored(run.state) })).lines.at(-1)).toBe("final stop: ok");
     expect(ran).toEqual(["a", "b"]);
+  });
+
+  test("after tool-start, with save: the state is the one that was saved, and a compare-and-set store goes on from it", async () => {
+    let row: State | undefined;
+    const save = (state: State) => {
+      if (row && row.revision !== state.revision - 1) throw new Error("conflict");
+      row = stored(state);
+    };
+    const call = script([p("a"), p("b")], "ok");
+    const run = agent({ call, tools, messages: [user], save });
+    for await (const step of run) if (step.type === "tool-start") break;
+    expect(run.state).toEqual(row);
+    expect((await trace({ call, tools, state: stored(run.state), save })).lines.at(-1)).toBe("final stop: ok");
+    expect(ran).toEqual(["a", "b"]);
+  });
+
+  test("results that have come in meanwhile are kept, and saved", async () => {
+    const saved: string[] = [];
+    const both = { now: tool({ run: () => "A" }), soon: tool({ run: async () => "B" }) };
+    const run = agent({ call: script([toolCall("now", {}, "a"), toolCall("soon", {}, "b")]), tools: both, messages: [user], save: (state) => void saved.push(statuses(state)) });
+    for await (const step of run) {
+      if (step.type !== "tool-result") continue;
+      await new Promise((resolve) => setTimeout(resolve));
+      break;
+    }
+    expect(statuses(run.state)).toBe("done done");
+    expect(saved.at(-1)).toBe("done done");
+    expect(toldTo((await trace({ call: script("", "ok"), tools: both, state: stored(run.state) })).state)).toEqual({ a: "A", b: "B" });
   });
 
   test("while tools run: nothing is thrown, the tools are told, and the state says started", async () => {
@@ -464,6 +501,12 @@ describe("signal", () => {
     expect(ran).toEqual(type === "tool-result" ? ["a", "b"] : []);
   });
 
+  test("odd ids and types of calls are as good as missing ones", async () => {
+    const reply = { role: "assistant", tool_calls: [{ ...p("a"), id: { toString: 1 } }, { ...p("a"), id: 7, type: 5 }] };
+    const { state } = await trace({ call: script(reply as never, "ok"), tools });
+    expect(state.messages[1]?.tool_calls).toMatchObject([{ id: "call_1_1", type: "function" }, { id: "call_1_2", type: "function" }]);
+  });
+
   test("an abort during the write-ahead runs no tool, and the calls are saved as ready again", async () => {
     const controller = new AbortController();
     const saved: string[] = [];
@@ -489,6 +532,69 @@ describe("signal", () => {
   });
 });
 
+describe("an end in the middle", () => {
+  test("a tool that aborts the run: its siblings that were announced don't start, and are ready again", async () => {
+    const controller = new AbortController();
+    const both = { a: tool({ run: () => void controller.abort(new Error("stop")) }), p: tools.p };
+    const saved: string[] = [];
+    const { thrown, state } = await trace({ call: script([toolCall("a", {}, "a"), p("b"), p("c")]), tools: both, signal: controller.signal, save: (next) => void saved.push(`${next.revision} ${statuses(next)}`) });
+    expect(thrown).toEqual(new Error("stop"));
+    expect(ran).toEqual([]);
+    expect(saved.slice(2)).toEqual(["3 started started started", "4 started ready ready", "5 done ready ready"]);
+    expect(statuses(state)).toBe("done ready ready");
+  });
+
+  test("a fatal error of one tool: what was not entered is ready again, what had finished is done", async () => {
+    const three = { p: tools.p, bad: tool({ run: () => { throw new Error("no"); } }) };
+    const { thrown, state } = await trace({ call: script([p("a"), toolCall("bad", {}, "b"), p("c")]), tools: three, onToolError: () => { throw new Error("fatal"); } });
+    expect(thrown).toEqual(new Error("fatal"));
+    expect(statuses(state)).toBe("done started ready");
+    expect(ran).toEqual(["a"]);
+  });
+
+  test("a call that aborts the run before it returns throws at once", async () => {
+    const controller = new AbortController();
+    const call = () => {
+      controller.abort(new Error("stop"));
+      return new Promise<Reply>(() => {});
+    };
+    expect((await trace({ call, signal: controller.signal })).thrown).toEqual(new Error("stop"));
+  });
+
+  test("an abort doesn't wait for a stream whose cleanup never ends", async () => {
+    const controller = new AbortController();
+    async function* stuck(): AsyncGenerator<Delta, Reply> {
+      try {
+        yield { type: "text", text: "x" };
+      } finally {
+        await new Promise(() => {});
+      }
+      return { role: "assistant" };
+    }
+    const run = agent({ call: stuck, messages: [user], signal: controller.signal });
+    await run.next();
+    controller.abort(new Error("stop"));
+    await expect(run.next()).rejects.toThrow("stop");
+  });
+
+  test.each([
+    ["call", { call: () => Promise.reject(undefined) }],
+    ["save", { call: script("ok"), save: () => Promise.reject(undefined) }],
+    ["onToolError", { call: script(p("a")), tools: { p: tool({ run: () => { throw new Error("x"); } }) }, onToolError: () => { throw undefined; } }],
+  ])("undefined thrown by %s is thrown all the same", async (_, options) => {
+    let threw = false;
+    await collect(agent({ messages: [user], ...options } as never)).catch(() => (threw = true));
+    expect(threw).toBe(true);
+  });
+
+  test("an onToolError that gives no text leaves the default one, and a run never hangs on it", async () => {
+    for (const onToolError of [() => undefined, () => Promise.resolve("x"), () => Object.create(null) as never, () => ""]) {
+      const { lines } = await trace({ call: script(p("a"), "ok"), tools: { p: tool({ run: async () => { throw new Error("x"); } }) }, onToolError: onToolError as never });
+      expect(lines[2]).toBe("error a: the tool failed and may have taken effect: x");
+    }
+  });
+});
+
 describe("what is handed out", () => {
   test("can't be used to change the run", async () => {
     const run = agent({ call: script([toolCall("g", { to: ["ann"] }, "a")], "ok"), tools, messages: [user] });
@@ -497,6 +603,7 @@ describe("what is handed out", () => {
         expect(() => ((step.pending[0]?.args["to"] as string[])[0] = "eve")).toThrow(TypeError);
         expect(() => ((step.state.calls as unknown[]).pop())).toThrow(TypeError);
         expect(() => ((step.state.messages as unknown[]).pop())).toThrow(TypeError);
+        expect(() => ((step.state.usage as { prompt_tokens: number }).prompt_tokens = 9)).toThrow(TypeError);
       }
     }
     expect(run.state.calls[0]?.args).toEqual({ to: ["ann"] });

@@ -21,10 +21,10 @@ test("one of two gated calls is approved, the other rejected: one runs, both are
   const paused = await trace({ call, tools });
   expect(paused.lines).toEqual(["message", "ask a approval, b approval"]);
   const resumed = await trace({ call, tools, state: stored(paused.state), decisions: { b: false, a: true } });
-  expect(resumed.lines).toEqual(["error b: not run: a person rejected it", "start a", "result a: \"did a\"", "message", "final stop: ok"]);
+  expect(resumed.lines).toEqual(["error b: not run: it was rejected", "start a", "result a: \"did a\"", "message", "final stop: ok"]);
   expect(resumed.state.messages.slice(2, 4)).toEqual([
     { role: "tool", tool_call_id: "a", content: "did a" },
-    { role: "tool", tool_call_id: "b", content: "Error: not run: a person rejected it" },
+    { role: "tool", tool_call_id: "b", content: "Error: not run: it was rejected" },
   ]);
   expect(call.requests).toHaveLength(2);
 });
@@ -34,7 +34,7 @@ test("a plain call runs beside a gated one that waits, and the gated one gets it
   const paused = await trace({ call, tools });
   expect(paused.lines).toEqual(["message", "start r", "result r: \"did r\"", "ask a approval"]);
   const resumed = await trace({ call, tools, state: stored(paused.state), decisions: { a: { approved: false, reason: "too dear" } } });
-  expect(resumed.lines).toEqual(["error a: not run: a person rejected it: too dear", "message", "final stop: ok"]);
+  expect(resumed.lines).toEqual(["error a: not run: it was rejected: too dear", "message", "final stop: ok"]);
   expect(ran).toEqual(["r"]);
 });
 
@@ -92,7 +92,7 @@ test("a model that repeats a rejected call for ever is stopped by maxSteps, whic
   const call = script(...Array.from({ length: 20 }, (_, i) => g(`a${i}`)));
   let { state, lines } = await trace({ call, tools, maxSteps: 3 });
   for (let i = 0; i < 3; i++) ({ state, lines } = await trace({ call, tools, maxSteps: 3, state: stored(state), decisions: { [`a${i}`]: false } }));
-  expect(lines).toEqual(["error a2: not run: a person rejected it", "final max-steps: null"]);
+  expect(lines).toEqual(["error a2: not run: it was rejected", "final max-steps: null"]);
   expect(call.requests).toHaveLength(3);
 });
 

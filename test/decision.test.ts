@@ -23,17 +23,23 @@ async function waiting(interrupted = false): Promise<State> {
   return stored((await trace({ call, tools, state: stored(died), recover: true })).state);
 }
 
+function nested(depth: number): unknown {
+  let value: unknown = 0;
+  for (let i = 0; i < depth; i++) value = [value];
+  return value;
+}
+
 describe("a decision is refused before anything happened", () => {
   test.each([
     ['there is no pending call "x" in the state, only "a","q","i"', { x: true }],
     ['there is no pending call "toString" in the state, only "a","q","i"', { toString: true }],
-    ['the decision on call "a" must be true, false or an object', { a: "yes" }],
-    ['the decision on call "a" must be true, false or an object', { a: 1 }],
-    ['the decision on call "a" must be true, false or an object', { a: null }],
-    ['the decision on call "a" must be true, false or an object', { a: undefined }],
-    ['the decision on call "a" must be true, false or an object', { a: [true] }],
-    ['the decision on call "a".rerun must be true', { a: {} }],
-    ['the decision on call "a".rerun must be true', { a: Object.create({ approved: true }) as object }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: "yes" }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: 1 }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: null }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: undefined }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: [true] }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: {} }],
+    ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: Object.create({ approved: true }) as object }],
     ['the decision on call "a".approved must be a boolean', { a: { approved: "false" } }],
     ['the decision on call "a".approved must be a boolean', { a: { approved: 1 } }],
     ['the decision on call "a" has no field "arguments", only approved,args', { a: { approved: true, arguments: {} } }],
@@ -42,13 +48,17 @@ describe("a decision is refused before anything happened", () => {
     ['the decision on call "a" has no field "result", only approved,args', { a: { approved: true, result: 1 } }],
     ['the decision on call "a" has no field "rerun", only result', { a: { result: 1, rerun: true } }],
     ['the decision on call "a".reason must be a string', { a: { approved: false, reason: 7 } }],
-    ['the decision on call "a" can\'t be kept: they are not an object', { a: { approved: true, args: undefined } }],
+    ['the decision on call "a" can\'t be taken: the arguments are not an object', { a: { approved: true, args: undefined } }],
     ['the decision on call "a".args must be an object', { a: { approved: true, args: [1] } }],
-    ['the decision on call "a" can\'t be kept: JSON can\'t hold NaN', { a: { approved: true, args: { n: Number.NaN } } }],
-    ['the decision on call "a" can\'t be kept: it has a key __proto__', { a: { approved: true, args: JSON.parse('{"__proto__":1}') as object } }],
-    ['the decision on call "a" can\'t be kept: they are larger than 1 MiB', { a: { approved: true, args: { s: "x".repeat(1024 * 1024) } } }],
-    ['the decision on call "a".result must be JSON', { a: { result: undefined } }],
-    ['the decision on call "a" can\'t be kept: JSON can\'t hold a BigInt', { a: { result: 1n } }],
+    ['the decision on call "a" can\'t be taken: JSON can\'t hold NaN', { a: { approved: true, args: { n: Number.NaN } } }],
+    ['the decision on call "a" can\'t be taken: it has a key __proto__', { a: { approved: true, args: JSON.parse('{"__proto__":1}') as object } }],
+    ['the decision on call "a" can\'t be taken: the arguments are larger than 1 MiB', { a: { approved: true, args: { s: "x".repeat(1024 * 1024) } } }],
+    ['the decision on call "a" can\'t be taken: its result is nothing that JSON can hold; for no result say null', { a: { result: undefined } }],
+    ['the decision on call "a" can\'t be taken: its result is nothing that JSON can hold; for no result say null', { a: { result: () => 1 } }],
+    ['the decision on call "a" can\'t be taken: its result is nothing that JSON can hold; for no result say null', { a: { result: { toJSON: () => undefined } } }],
+    ['the decision on call "a" can\'t be taken: it is larger than 16 MiB', { a: { result: "x".repeat(16 * 1024 * 1024) } }],
+    ['the decision on call "a" can\'t be taken: it is nested too deep, or contains itself', { a: { result: nested(500) } }],
+    ['the decision on call "a" can\'t be taken: JSON can\'t hold a BigInt', { a: { result: 1n } }],
     ['the decision on call "a" can\'t be that: the call never ran', { a: { rerun: true } }],
     ['the decision on call "a".rerun must be true', { a: { rerun: 1 } }],
     ['the decision on call "q" can\'t approve it: its tool has no run; say { result } or { approved: false }', { q: true }],
@@ -70,7 +80,7 @@ describe("a decision is refused before anything happened", () => {
     const { state } = await trace({ call: script([toolCall("send", { to: "a@b" }, "a"), toolCall("send", { to: "c@d" }, "b")]), tools: checked });
     let saves = 0;
     const { thrown, state: after } = await trace({ call: script(), tools: checked, state, decisions: { a: true, b: { approved: true, args: { to: "eve" } } }, save: () => void saves++ });
-    expect(thrown).toMatchObject({ code: "bad-decision", message: `the decision on call "b": not run: its arguments don't fit: to: no address` });
+    expect(thrown).toMatchObject({ code: "bad-decision", message: `the decision on call "b" can't be taken: its arguments don't fit: to: no address` });
     expect([after, saves]).toEqual([state, 0]);
   });
 
@@ -85,10 +95,10 @@ describe("a decision is carried out", () => {
 
   test.each([[true], [{ approved: true }]])("%o runs the call exactly as it was shown", async (decision) => {
     const { lines, steps, state } = await resume({ ...rest, a: decision as Decision });
-    expect(lines).toEqual(['result q: "42"', "error i: not run: a person rejected it", "start a", 'result a: "sent"', "message", "final stop: ok"]);
+    expect(lines).toEqual(['result q: "42"', "error i: not run: it was rejected", "start a", 'result a: "sent"', "message", "final stop: ok"]);
     expect(ran).toEqual([{ to: "ann" }]);
     expect(steps[3]).toEqual({ type: "tool-result", id: "a", tool: "send", args: { to: "ann" }, result: "sent", decision });
-    expect(toldTo(state)).toEqual({ a: "sent", q: "42", i: "Error: not run: a person rejected it" });
+    expect(toldTo(state)).toEqual({ a: "sent", q: "42", i: "Error: not run: it was rejected" });
   });
 
   test("an edit runs with the person's arguments, the model's message stays, and the result tells it", async () => {
@@ -96,7 +106,7 @@ describe("a decision is carried out", () => {
     expect(ran).toEqual([{ to: "eve" }]);
     expect(steps[2]).toEqual({ type: "tool-start", id: "a", tool: "send", args: { to: "eve" } });
     expect(state.messages[1]?.tool_calls?.[0]?.function.arguments).toBe('{"to":"ann"}');
-    expect(toldTo(state)["a"]).toBe('sent\n\n(A person changed the arguments to {"to":"eve"})');
+    expect(toldTo(state)["a"]).toBe('sent\n\n(The arguments were changed to {"to":"eve"})');
   });
 
   test("an edit that changes nothing is an approval", async () => {
@@ -107,7 +117,7 @@ describe("a decision is carried out", () => {
   test("a rejection tells the model the reason, and that it did not run", async () => {
     const { state } = await resume({ ...rest, a: { approved: false, reason: "not today" } });
     expect(ran).toEqual([]);
-    expect(toldTo(state)["a"]).toBe("Error: not run: a person rejected it: not today");
+    expect(toldTo(state)["a"]).toBe("Error: not run: it was rejected: not today");
   });
 
   test("a result takes the place of the tool's own", async () => {
@@ -117,9 +127,16 @@ describe("a decision is carried out", () => {
     expect(toldTo(state)["a"]).toBe('{"sent":"by hand"}');
   });
 
+  test("a result as deep as may be leaves a state that can be saved and resumed", async () => {
+    const { state } = await trace({ call: script(), tools, state: await waiting(), decisions: { a: { result: nested(498) } } });
+    const again = await trace({ call: script(), tools, state: stored(state) });
+    expect(again.lines).toEqual(["ask q answer, i approval"]);
+    expect(again.state).toEqual(state);
+  });
+
   test("an interrupted call is run again, with the same key, only if a person says so", async () => {
     const { lines, state } = await resume({ a: false, q: { result: 1 }, i: { rerun: true } }, true);
-    expect(lines).toEqual(["error a: not run: a person rejected it", "result q: 1", "start i", 'result i: "sent"', "message", "final stop: ok"]);
+    expect(lines).toEqual(["error a: not run: it was rejected", "result q: 1", "start i", 'result i: "sent"', "message", "final stop: ok"]);
     expect(ran).toEqual([{ to: "bob" }]);
     expect(toldTo(state)["i"]).toBe("sent");
   });
@@ -160,7 +177,7 @@ describe("a decision is carried out", () => {
     const asked = await trace({ call: script(), tools, state: stored(ready), recover: true });
     expect(asked.lines).toEqual(["ask a interrupted, q answer, i approval"]);
     const { state } = await trace({ call: script("", "ok"), tools, state: stored(asked.state), decisions: { ...rest, a: { rerun: true } } });
-    expect(toldTo(state)["a"]).toBe('sent\n\n(A person changed the arguments to {"to":"eve"})');
+    expect(toldTo(state)["a"]).toBe('sent\n\n(The arguments were changed to {"to":"eve"})');
   });
 });
 
@@ -177,8 +194,9 @@ describe("the caller's policy", () => {
     ["p", () => { throw new Error("policy down"); }, "ask a approval"],
     ["p", () => Promise.reject(new Error("policy down")), "ask a approval"],
     ["p", () => ({ approved: "true" }), "ask a approval"],
-    ["p", () => ({ approved: false, reason: "deny list" }), "error a: not run: a person rejected it: deny list"],
+    ["p", () => ({ approved: false, reason: "deny list" }), "error a: not run: it was rejected: deny list"],
     ["p", () => ({ rerun: true }), "ask a approval"],
+    ["p", () => ({ result: () => 1 }), "ask a approval"],
     ["send", () => true, "ask a approval"],
     ["send", () => ({ approved: true }), 'result a: "sent"'],
     ["send", () => ({ approved: true, args: { to: "eve" } }), 'result a: "sent"'],

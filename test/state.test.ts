@@ -74,10 +74,12 @@ describe("a state", () => {
     ["calls.0", null, "state.calls[0] must be an object"],
     ["calls.0.id", "x", 'state.calls[0].id must be "g", as in the last message'],
     ["calls.0.tool", 1, "state.calls[0].tool must be a string"],
-    ["calls.0.args", [1], "state.calls[0].args must be a call's arguments: they are not an object"],
-    ["calls.0.args", undefined, "state.calls[0].args must be a call's arguments: they are not an object"],
+    ["calls.0.args", [1], "state.calls[0].args must be a call's arguments: the arguments are not an object"],
+    ["calls.0.args", undefined, "state.calls[0].args must be a call's arguments: the arguments are not an object"],
     ["calls.0.status", "approved", "state.calls[0].status must be one of new,ready,pending,started,done"],
     ["calls.0.reason", undefined, "state.calls[0].reason must be one of approval,answer,interrupted"],
+    ["calls.0.decision", "zz", "state.calls[0].decision must be a decision"],
+    ["calls.1.reason", 5, "state.calls[1].reason must be one of approval,answer,interrupted"],
     ["calls.1.message", undefined, "state.calls[1].message.role must be one of system,developer,user,assistant,tool"],
     ["calls.1.message.tool_call_id", "g", "state.calls[1].message must be the call's tool message"],
     ["calls.1.message.role", "user", "state.calls[1].message must be the call's tool message"],
@@ -163,6 +165,11 @@ describe("a conversation from elsewhere", () => {
     expect(() => agent({ call: script(), state, messages: [asked] })).toThrow("messages added to a state can't hold unanswered calls");
     const whole = await trace({ call: script("", "", "ok"), tools, state, messages: [asked, answer("p"), answer("g")] });
     expect(whole.lines).toEqual(["message", "final stop: ok"]);
+  });
+
+  test("messages added clear the finish reason of the reply before them", async () => {
+    const { state } = await trace({ call: script({ role: "assistant", content: "half", finish_reason: "length" }) });
+    expect((await trace({ call: script(), state, messages: [user, { role: "assistant", content: "whole" }] })).lines).toEqual(["final stop: whole"]);
   });
 
   test("no messages to add are as good as none", async () => {

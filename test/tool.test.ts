@@ -1,4 +1,4 @@
-import { agent, type StandardSchema, tool } from "yieldagent";
+import { agent, type StandardSchema, type State, tool } from "yieldagent";
 import { script, toolCall } from "yieldagent/testing";
 import { describe, expect, test } from "vitest";
 import { stored, toldTo, trace, user } from "./trace.ts";
@@ -80,6 +80,7 @@ describe("a Standard Schema", () => {
     ["refuses", schema(() => ({ issues: [{ message: "too small", path: ["list", { key: 0 }] }, { message: "odd" }] }), object), "list.0: too small; odd"],
     ["refuses in its own time", schema(async () => ({ issues: [{ message: "unknown city" }] }), object), "unknown city"],
     ["throws", schema(() => { throw new Error("schema bug"); }, object), "schema bug"],
+    ["gives nothing", schema(() => undefined as never, object), ""],
     ["rejects", schema(() => Promise.reject(new Error("no database")), object), "no database"],
   ])("that %s arguments: an error result, nobody is asked, nothing runs", async (_, parameters, problem) => {
     let touched = 0;
@@ -122,7 +123,7 @@ describe("arguments from the model", () => {
     ["a key __proto__", '{"a":{"__proto__":{"admin":true}}}', "can't be taken: it has a key __proto__"],
     ["too deep", nested(65), "can't be taken: it is nested too deep, or contains itself"],
     ["far too deep", nested(100_000), "can't be taken: it is nested too deep, or contains itself"],
-    ["too large", JSON.stringify({ s: "x".repeat(1024 * 1024) }), "can't be taken: they are larger than 1 MiB"],
+    ["too large", JSON.stringify({ s: "x".repeat(1024 * 1024) }), "can't be taken: the arguments are larger than 1 MiB"],
   ])("that are %s: an error result, nobody is asked, nothing runs, the history is clean", async (_, text, problem) => {
     runs = 0;
     const { lines, state } = await one(t, text);
@@ -139,6 +140,18 @@ describe("arguments from the model", () => {
     const reply = { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "t", arguments: { n: 1 } as never } }] };
     const { lines } = await trace({ call: script(reply, "ok"), tools: { t: { run: () => 1 } } });
     expect(lines[1]).toBe("error a: not run: its arguments are not a JSON object");
+  });
+
+  test("an id that holds a slash, a percent sign or half a character has a key all the same", async () => {
+    const keys: string[] = [];
+    const ids = ["a/b", "a%2Fb", "%\ud800", "functions.add:0"];
+    const t = tool({ run: (_, { key }) => void keys.push(key) });
+    await trace({ call: script(ids.map((id) => toolCall("t", {}, id)), "ok"), tools: { t }, id: "r" });
+    expect(keys).toEqual(["r/a%2Fb", "r/a%252Fb", "r/%25\ud800", "r/functions.add:0"]);
+  });
+
+  test("a call of a run without tools is told that there are none", async () => {
+    expect((await trace({ call: script(toolCall("t", {}, "a"), "ok") })).lines[1]).toBe('error a: not run: there is no tool "t", only none');
   });
 
   test.each(["constructor", "toString", "__proto__", "hasOwnProperty"])("a call of %s finds no tool through the prototype", async (name) => {
@@ -172,6 +185,7 @@ describe("results", () => {
     ["nested 100,000 levels", () => JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`) as unknown, "it is nested too deep, or contains itself"],
     ["larger than 16 MiB", () => "x".repeat(16 * 1024 * 1024 + 1), "it is larger than 16 MiB"],
     ["with a toJSON that throws", () => ({ toJSON: () => { throw new Error("secret handle"); } }), "secret handle"],
+    ["an Error inside", () => ({ error: Object.assign(new Error("disk full"), { code: "ENOSPC" }) }), "JSON can't hold a Error"],
     ["a key __proto__", () => JSON.parse('{"__proto__":1}') as unknown, "it has a key __proto__"],
   ])("%s: it ran once, and its result is said to be lost", async (_, make, problem) => {
     let runs = 0;
@@ -183,7 +197,7 @@ describe("results", () => {
 
   test("a result is what it was when it was returned", async () => {
     const list = [1];
-    const { steps } = await one({ run: () => list }, {}, { save: () => void list.push(2) });
-    expect(steps.find((each) => each.type === "tool-result")).toMatchObject({ result: [1, 2] });
+    const { steps } = await one({ run: () => list }, {}, { save: (state: State) => void (state.calls[0]?.status === "done" && list.push(2)) });
+    expect(steps.find((each) => each.type === "tool-result")).toMatchObject({ result: [1] });
   });
 });

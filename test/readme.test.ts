@@ -1,0 +1,113 @@
+// The README's code blocks are files that run: each `ts` block is written under the name in its first line, type-checked,
+// and run by node in a folder with the built package; a `text` block after it is what it prints. Its figures are measured.
+// `npm run figures` writes them anew.
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import ts from "typescript";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const folder = mkdtempSync(join(tmpdir(), "yieldagent-readme-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Block {
+  name: string;
+  code: string;
+  prints: string | undefined;
+}
+
+const fences = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text: text ?? "" }));
+const blocks: Block[] = fences.flatMap(({ language, text }, i) => {
+  if (language !== "ts") return [];
+  const next = fences[i + 1];
+  return [{ name: /^\/\/ (\S+)\n/.exec(text)?.[1] ?? "unnamed", code: text, prints: next?.language === "text" ? next.text : undefined }];
+});
+
+beforeAll(() => {
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules/yieldagent"));
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  for (const { name, code } of blocks) {
+    writeFileSync(join(folder, name), code);
+    const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext } });
+    writeFileSync(join(folder, name.replace(/ts$/, "js")), outputText.replaceAll(/(from "\.\/\w+)\.ts"/g, '$1.js"'));
+  }
+});
+
+/** Runs one of the blocks in a process of its own and returns what it prints. */
+function run(name: string, input = "", env: Record<string, string> = {}): Promise<string> {
+  return new Promise((done, failed) => {
+    const child = spawn(process.execPath, [name.replace(/ts$/, "js")], { cwd: folder, env: { ...process.env, NO_COLOR: "1", ...env } });
+    let output = "";
+    child.stdout.on("data", (data: Buffer) => (output += data.toString()));
+    child.stderr.on("data", (data: Buffer) => (output += data.toString()));
+    child.on("close", (code) => (code === 0 ? done(output) : failed(new Error(`${name} ended with ${code}: ${output}`))));
+    child.stdin.end(input);
+  });
+}
+
+describe("the README's code", () => {
+  test("every block has a name, and no other language hides code that isn't run", () => {
+    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "start.ts", "resume.ts", "policy.ts", "worker.ts", "model.ts", "weather.test.ts"]);
+    expect(new Set(fences.map(({ language }) => language))).toEqual(new Set(["ts", "text", "sh"]));
+  });
+
+  test("compiles, in strict mode, against the built package", { timeout: 60_000 }, () => {
+    const program = ts.createProgram(blocks.map(({ name }) => join(folder, name)), {
+      strict: true, noEmit: true, skipLibCheck: true, target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, lib: ["lib.es2022.d.ts", "lib.dom.d.ts"],
+      moduleResolution: ts.ModuleResolutionKind.Bundler, allowImportingTsExtensions: true, types: ["node"], typeRoots: [join(root, "node_modules/@types")],
+    });
+    expect(ts.getPreEmitDiagnostics(program).map(({ messageText, file }) => `${file?.fileName.split("/").pop()}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`)).toEqual([]);
+  });
+
+  test("pauses in one process and goes on in another, printing just what it says", async () => {
+    for (const name of ["start.ts", "resume.ts"]) expect(await run(name)).toBe(blocks.find((block) => block.name === name)?.prints);
+  });
+
+  test("asks at the terminal", async () => {
+    expect(await run("policy.ts", "y\n")).toContain("It is -4 °C in Oslo, and Ann knows.");
+  });
+
+  test("saves with compare-and-set and takes over", async () => {
+    expect((await run("worker.ts")).split("\n").slice(-4)).toEqual(["tool-result", "message", "final", ""]);
+  });
+
+  test("tests an agent without a model", async () => {
+    expect(await run("weather.test.ts")).toBe("");
+  });
+
+  test("asks a server", async () => {
+    const bodies: unknown[] = [];
+    const server = createServer((request, response) => {
+      let body = "";
+      request.on("data", (data: Buffer) => (body += data.toString()));
+      request.on("end", () => {
+        bodies.push([request.url, request.headers.authorization, JSON.parse(body)]);
+        response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: "hi" }, finish_reason: "stop" }], usage: { total_tokens: 3 } }));
+      });
+    });
+    await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+    const { port } = server.address() as { port: number };
+    writeFileSync(join(folder, "ask.js"), 'import { agent } from "yieldagent"; import { call } from "./model.js"; for await (const step of agent({ call, messages: [{ role: "user", content: "go" }] })) console.log(step.type, step.state?.usage.total_tokens);');
+    expect(await run("ask.js", "", { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`, OPENAI_API_KEY: "k", MODEL: "m" })).toBe("message undefined\nfinal 3\n");
+    server.close();
+    expect(bodies).toEqual([["/v1/chat/completions", "Bearer k", { model: "m", messages: [{ role: "user", content: "go" }] }]]);
+  });
+});
+
+test("the README's figures are measured", async () => {
+  const bundle = await build({ entryPoints: [join(root, "dist/index.js")], bundle: true, minify: true, format: "esm", target: "es2022", write: false });
+  const size = (gzipSync(bundle.outputFiles[0]?.contents ?? "", { level: 9 }).length / 1000).toFixed(1);
+  const lines = readFileSync(join(root, "src/agent.ts"), "utf8").trimEnd().split("\n").length;
+  const figures = `No dependencies. The loop is one file of ${lines} lines, [\`src/agent.ts\`](src/agent.ts), meant to be read; the core is ${size} kB minified and gzipped, and runs on Node 18 and later, Deno, Bun, workers and browsers.`;
+  const between = /(?<=<!-- figures -->\n).*(?=\n<!-- \/figures -->)/s;
+  if (process.env["UPDATE_FIGURES"]) writeFileSync(join(root, "README.md"), readme.replace(between, figures));
+  else expect(between.exec(readme)?.[0]).toBe(figures);
+});

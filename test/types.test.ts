@@ -1,0 +1,108 @@
+// Lines that must and must not compile. `npm run typecheck` reads them; a `@ts-expect-error` that is none fails there.
+import { agent, AgentError, type AgentRun, type Decision, type JsonSchema, type Message, pending, type StandardSchema, type State, type Step, type Tool, tool } from "yieldagent";
+import { collect, script, toolCall } from "yieldagent/testing";
+import { expect, test } from "vitest";
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+const same = <A, B>(_: Same<A, B>): void => {};
+
+declare const weather: StandardSchema<{ city: string; days?: string }, { city: string; days: number }>;
+declare const json: JsonSchema;
+interface TheirSchema { type?: string }
+declare const theirs: TheirSchema;
+const stream = async function* () { yield { type: "text", text: "h" }; return { role: "assistant", content: "h" }; };
+declare const state: State;
+const messages = [{ role: "user", content: "hi" }];
+const call = async () => ({ role: "assistant", content: "hi" });
+
+/** Compiled, never run. */
+export async function compiles(): Promise<void> {
+  // A fake needs no annotation, inline or not; neither do messages.
+  agent({ call, messages });
+  agent({ call: async () => ({ role: "assistant", content: "hi" }), messages: [{ role: "user", content: "hi" }] });
+  agent({ call: async (sent, _, { step, signal }) => ({ role: "assistant", content: `${sent.length} ${step} ${signal.aborted}` }), messages });
+  agent({ call: async function* () { yield { type: "text", text: "h" }; return { role: "assistant", content: "h" }; }, messages });
+  agent({ call: stream, messages });
+  tool({ parameters: weather, jsonSchema: theirs });
+  tool<{ a: 1 }>({ parameters: theirs });
+  agent({ call: script("hi", toolCall("x")), messages });
+  // @ts-expect-error a reply has a role
+  agent({ call: async () => ({ content: "hi" }), messages });
+  // @ts-expect-error a call is needed
+  agent({ messages });
+  // @ts-expect-error a misspelt option
+  agent({ call, messages, aprove: () => true });
+  // @ts-expect-error a wrong option
+  agent({ call, messages, maxSteps: "3" });
+
+  // run's argument comes from the schema, ...
+  const typed = tool({ parameters: weather, needsApproval: ({ days }) => days > 3, run: (args) => same<typeof args, { city: string; days: number }>(true) });
+  // ... or is given, ...
+  const given = tool<{ to: string }>({ parameters: json, run: (args, { id, key, signal }) => (same<typeof args, { to: string }>(true), `${id}${key}${signal.aborted}`) });
+  // ... or is any JSON object.
+  const plain = tool({ parameters: { type: "object" }, run: ({ city }) => same<typeof city, unknown>(true) });
+  const human = tool({ description: "Ask the user", parameters: weather });
+  // @ts-expect-error no such argument
+  tool({ parameters: weather, run: ({ town }) => town });
+  // @ts-expect-error a misspelt field
+  tool({ needApproval: true, run: () => 1 });
+
+  const run = agent({
+    call, messages,
+    tools: { typed, given, plain, human, inline: { parameters: weather, run: (args) => same<typeof args, { city: string; days: number }>(true) } },
+  });
+  for await (const step of run) {
+    if (step.type === "tool-start" && step.tool === "typed") same<typeof step.args, { city: string; days?: string }>(true);
+    if (step.type === "tool-start" && step.tool === "inline") same<typeof step.args, { city: string; days?: string }>(true);
+    if (step.type === "tool-start" && step.tool === "given") same<typeof step.args, { to: string }>(true);
+    if (step.type === "tool-start" && step.tool === "plain") same<typeof step.args, Record<string, unknown>>(true);
+    // @ts-expect-error no such tool
+    if (step.type === "tool-start" && step.tool === "nope") step.id;
+    if (step.type === "tool-result") {
+      if ("error" in step) same<typeof step.error, string>(true);
+      else same<typeof step.result, unknown>(true);
+      same<typeof step.decision, Decision | undefined>(true);
+    }
+    if (step.type === "approval-needed") {
+      for (const waiting of step.pending) if (waiting.tool === "given") same<typeof waiting.args, { to: string }>(true);
+      same<typeof step.state, State>(true);
+    }
+    if (step.type === "final") same<typeof step.text, string | null>(true);
+    if (step.type === "text") same<typeof step.text, string>(true);
+    // @ts-expect-error a message step has no text
+    if (step.type === "message") step.text;
+  }
+  same<typeof run.state, State>(true);
+
+  // A run of any tools is an AgentRun, its step a Step; tools can be put together.
+  const any: AgentRun = run;
+  const log = (step: Step): string => step.type;
+  for await (const step of run) log(step);
+  const dynamic: Record<string, Tool> = { plain };
+  for await (const step of agent({ call, messages, tools: { ...dynamic, given } })) if (step.type === "tool-start" && step.tool === "given") step.args;
+  same<Awaited<ReturnType<typeof collect<Step>>>, Step[]>(true);
+
+  // Decisions.
+  agent({ call, state, decisions: { a: true, b: { approved: true, args: { to: "x" } }, c: { approved: false, reason: "no" }, d: { result: null }, e: { rerun: true } } });
+  // @ts-expect-error a truthy word is no decision
+  agent({ call, state, decisions: { a: "yes" } });
+  // @ts-expect-error an approval has no reason
+  agent({ call, state, decisions: { a: { approved: true, reason: "ok" } } });
+  agent({ call, state, approve: (name, args, { id, gated, messages: sent }) => (gated ? { approved: false, reason: `${name} ${id} ${sent.length} ${Object.keys(args)}` } : true) });
+  agent({ call, state, save: async (next) => same<typeof next, State>(true) });
+
+  // What is handed out is readonly.
+  // @ts-expect-error
+  state.revision = 1;
+  // @ts-expect-error
+  state.messages.push({ role: "user", content: "x" });
+  const last: Message | undefined = state.messages.at(-1);
+  same<(typeof last & object)["role"], Message["role"]>(true);
+  for (const { id, reason } of pending(state)) same<typeof reason, "approval" | "answer" | "interrupted">(Boolean(id) as true);
+  const error: unknown = any;
+  if (error instanceof AgentError) same<typeof error.code, "bad-options" | "bad-state" | "bad-decision" | "bad-reply" | "in-flight">(true);
+}
+
+test("these lines compile, or don't, as they say", () => {
+  expect(compiles).toBeTypeOf("function");
+});
