@@ -1,8 +1,8 @@
 import type { Decision } from "./decision.ts";
-import { AgentError } from "./error.ts";
 import { type Approve, checkResume, classify, decide, recovered, undecided } from "./gate.ts";
 import { type Args, check } from "./json.ts";
-import { isPromise } from "./maybe.ts";
+import { Lifeline } from "./lifeline.ts";
+import { attempt, isPromise } from "./maybe.ts";
 import { type Call, type Delta, isStream, keepDelta, type Message, type Reply, textOf, type Usage } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
@@ -78,68 +78,27 @@ export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
  */
 export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Step<Input>> {
   check("bad-options", "options", options, OPTIONS, false);
-  const { call, messages, state, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity } = options;
-  const ledger = new Ledger();
-  let added: Message[] = [];
-  if (state !== undefined) {
-    ledger.load(state, options.id);
-    if (ledger.read(messages ?? [], added).length) throw new AgentError("bad-options", "messages added to a state can't hold unanswered calls");
-  } else if (messages) ledger.start(messages, options.id ?? uuid());
-  else throw new AgentError("bad-options", "options has neither messages to start from nor a state to go on from");
+  const { call, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity } = options;
+  const ledger = new Ledger(options);
   const tools = toolbox(options.tools);
   const decided = checkResume(ledger, tools, options.decisions ?? {}, options.recover);
   const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
-
-  // A run has one end, whoever brings it: the caller's signal, a consumer that went away, an error.
-  const stop = new AbortController();
-  let ended: { reason: unknown } | undefined;
-  let gone: Error | undefined;
-  let interrupt: (reason: unknown) => void = () => {};
-  const end = (reason: unknown): void => {
-    if (ended) return;
-    ended = { reason };
-    stop.abort(reason);
-    interrupt(reason);
-  };
-  const alive = (): void => {
-    if (ended) throw ended.reason;
-  };
-  /** Waits for what isn't ours to hurry, but not past the run's end. */
-  const until = <T>(work: PromiseLike<T>): Promise<T> => new Promise((resolve, reject) => {
-    interrupt = reject;
-    work.then(resolve, reject);
-    if (ended) reject(ended.reason);
-  });
-
-  const finished: Update[] = [];
-  let running = 0;
-  let wake = (): void => {};
-  const start = (open: Slot): void => {
-    const finish = (outcome: Outcome): void => {
-      finished.push(done(open, outcome));
-      wake();
-    };
-    running++;
-    try {
-      const outcome = runTool(toolOf(open), open, ledger.id, stop.signal, onToolError);
-      if (isPromise(outcome)) outcome.then(finish).then(undefined, end);
-      else finish(outcome);
-    } catch (error) {
-      end(error);
-    }
-  };
+  const life = new Lifeline();
 
   async function* run(): AsyncGenerator<Step, void, undefined> {
-    const abort = (): void => end(signal?.reason);
+    const abort = (): void => life.end(signal?.reason);
     signal?.addEventListener("abort", abort);
+    if (signal?.aborted) abort();
+    const finished: Update[] = [];
+    let running = 0;
+    let wake = (): void => {};
     try {
-      if (signal?.aborted) abort();
-      alive();
+      life.check();
       // What is about to change: at first, what a crash left open and what a person decided.
       let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
-      for (const [open, decision] of decided) updates.push(await until(decide(open, decision, toolOf(open))));
+      for (const [open, decision] of decided) updates.push(await life.until(decide(open, decision, toolOf(open))));
       for (;;) {
-        alive();
+        life.check();
         if (updates.length > 0) {
           // First the state, then its saving, and only then are results handed over.
           const changed = updates;
@@ -148,14 +107,14 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
           if (save) await ledger.save(save);
           for (const { open, outcome } of changed) {
             if (!outcome) continue;
-            yield resultStep(open, outcome);
-            alive();
+            yield toolResult(open, outcome);
+            life.check();
           }
         } else if (ledger.has("new")) {
           // Every call is classified before any runs.
           for (const open of ledger.in("new")) {
             const update = classify(open, tools, approve, ledger);
-            updates.push(isPromise(update) ? await until(update) : update);
+            updates.push(isPromise(update) ? await life.until(update) : update);
           }
         } else if (running < concurrency && ledger.has("ready")) {
           // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
@@ -165,53 +124,58 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
           try {
             for (const { id, tool, args } of batch) {
               yield { type: "tool-start", id, tool, args };
-              alive();
+              life.check();
               announced++;
             }
           } finally {
-            // A store that is fed by `save` hasn't seen it; one that is fed between the steps may have.
-            if (announced < batch.length) save ? ledger.retract(batch) : ledger.move(batch, "ready");
+            if (announced < batch.length) ledger.retract(batch, save !== undefined);
           }
           if (save) await ledger.save(save);
           let entered = 0;
-          for (; entered < batch.length && !ended; entered++) start(batch[entered] as Slot);
+          for (const open of batch) {
+            if (life.ended) break;
+            entered++;
+            running++;
+            attempt(() => runTool(toolOf(open), open, ledger.id, life.signal, onToolError), (outcome) => {
+              finished.push(done(open, outcome));
+              wake();
+            }, (error) => life.end(error));
+          }
           if (entered < batch.length) {
             ledger.move(batch.slice(entered), "ready");
             if (save) await ledger.save(save);
           }
         } else if (running > 0) {
-          if (finished.length === 0) await until(new Promise<void>((resolve) => (wake = resolve)));
+          if (finished.length === 0) await life.until(new Promise<void>((resolve) => (wake = resolve)));
           running -= finished.length;
           updates = finished.splice(0);
         } else if (ledger.has("pending")) {
-          if (added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
+          if (ledger.added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
           updates = ledger.in("pending").map(undecided);
         } else if (ledger.calls.length > 0) {
           ledger.close();
           if (save) await ledger.save(save);
-        } else if (added.length > 0) {
-          ledger.add(added);
-          added = [];
+        } else if (ledger.added.length > 0) {
+          ledger.add();
           if (save) await ledger.save(save);
         } else if (ledger.messages.at(-1)?.role === "assistant") {
           return yield final(ledger, ledger.finishReason ?? "stop");
         } else if (ledger.steps >= maxSteps) {
           return yield final(ledger, "max-steps");
         } else {
-          const asked = call([...ledger.messages], tools.definitions, { signal: stop.signal, step: ledger.replies + 1 });
-          const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await until(asked) : asked;
-          const step = ledger.reply(isStream(answer) ? yield* deltas(answer) : answer);
+          const asked = call([...ledger.messages], tools.definitions, { signal: life.signal, step: ledger.replies + 1 });
+          const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await life.until(asked) : asked;
+          const step = ledger.reply(isStream(answer) ? yield* deltas(answer, life) : answer);
           if (save) await ledger.save(save);
           yield step;
         }
       }
     } catch (error) {
-      end(error);
-      if (!gone || error !== gone) throw error;
+      life.end(error);
+      if (!life.left || error !== life.ended?.reason) throw error;
     } finally {
-      ended ??= { reason: undefined };
       signal?.removeEventListener("abort", abort);
-      // What has come in meanwhile is known, and must not be asked about.
+      // What has come in meanwhile is known, and nobody must be asked about it.
       if (finished.length > 0 && !ledger.failed) {
         ledger.update(finished);
         if (save) await ledger.save(save);
@@ -219,35 +183,11 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
     }
   }
 
-  async function* deltas(stream: AsyncGenerator<Delta, Reply>): AsyncGenerator<Step, Reply> {
-    let reading = false;
-    try {
-      for (;;) {
-        reading = true;
-        const { done, value } = await until(stream.next());
-        if (done) return value;
-        reading = false;
-        yield keepDelta(value);
-        alive();
-      }
-    } finally {
-      // A stream that is being read closes when its read ends, which may be never.
-      const closed = Promise.resolve(stream.return?.(undefined as never)).catch(() => {});
-      if (!reading && (gone || !ended)) await closed;
-    }
-  }
-
   const steps = run() as AsyncGenerator<Step, void> as AsyncGenerator<Step<Input>, void>;
   const close = steps.return.bind(steps);
   return Object.defineProperties(steps, {
     state: { get: () => ledger.state, enumerable: true },
-    return: {
-      value: (value: void) => {
-        gone = Object.assign(new Error("nobody reads the run any more"), { name: "AbortError" });
-        end(gone);
-        return close(value);
-      },
-    },
+    return: { value: (value: void) => (life.leave(), close(value)) },
   }) as AgentRun<Step<Input>>;
 }
 
@@ -256,7 +196,26 @@ const OPTIONS = {
   maxSteps: "a whole number from 1, or Infinity?", concurrency: "a whole number from 1, or Infinity?", onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
 } as const;
 
-function resultStep({ id, tool, args, decision }: Slot, outcome: Outcome): Step {
+/** The deltas of a streaming call, and then its reply. */
+async function* deltas(stream: AsyncGenerator<Delta, Reply>, life: Lifeline): AsyncGenerator<Step, Reply> {
+  let reading = false;
+  try {
+    for (;;) {
+      reading = true;
+      const { done, value } = await life.until(stream.next());
+      if (done) return value;
+      reading = false;
+      yield keepDelta(value);
+      life.check();
+    }
+  } finally {
+    // A stream that is being read closes when its read ends, which may be never; an abort waits for nothing.
+    const closed = Promise.resolve(stream.return?.(undefined as never)).catch(() => {});
+    if (!reading && (life.left || !life.ended)) await closed;
+  }
+}
+
+function toolResult({ id, tool, args, decision }: Slot, outcome: Outcome): Step {
   const step = "error" in outcome ? { type: "tool-result" as const, id, tool, args, error: outcome.error } : { type: "tool-result" as const, id, tool, args, result: outcome.result };
   return decision === undefined ? step : { ...step, decision };
 }
@@ -264,9 +223,4 @@ function resultStep({ id, tool, args, decision }: Slot, outcome: Outcome): Step 
 function final(ledger: Ledger, reason: string): Step {
   const last = ledger.messages.at(-1);
   return { type: "final", text: last?.role === "assistant" ? textOf(last) : null, reason, messages: [...ledger.messages], state: ledger.state };
-}
-
-function uuid(): string {
-  const random = (globalThis as { crypto?: { randomUUID?: () => string } }).crypto?.randomUUID?.();
-  return random ?? "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx".replace(/[xy]/g, (digit) => Math.floor(digit === "x" ? Math.random() * 16 : 8 + Math.random() * 4).toString(16));
 }

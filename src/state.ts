@@ -106,7 +106,9 @@ export function done(open: Slot, given: Outcome, decision: Decision | undefined 
 export class Ledger {
   /** Grows; the messages in it are frozen and never replaced. */
   readonly messages: Message[] = [];
-  /** Changed only by `update`. */
+  /** Messages of the caller's, to be added once the open calls are closed. */
+  readonly added: Message[] = [];
+  /** Changed only by `update` and `move`. */
   calls: Slot[] = [];
   /** Assistant messages so far. */
   replies = 0;
@@ -126,33 +128,37 @@ export class Ledger {
   /** What the store holds, as far as this run knows. */
   #saved: State | undefined;
 
-  /** A new run from a conversation, which may end in calls that nobody has answered yet. */
-  start(messages: readonly unknown[], id: string): void {
-    this.id = id;
-    this.calls = this.read(messages, this.messages);
-    for (const { role } of this.messages) {
-      if (role === "assistant") this.steps++;
-      else if (role === "user") this.steps = 0;
-    }
+  /** A new run from a conversation, which may end in calls that nobody has answered yet, or a run from its saved state. */
+  constructor({ messages, state, id }: { messages?: readonly unknown[] | undefined; state?: unknown; id?: string | undefined }) {
+    if (state !== undefined) {
+      this.#load(state, id);
+      if (this.#read(messages ?? [], this.added).length > 0) throw new AgentError("bad-options", "messages added to a state can't hold unanswered calls");
+    } else if (messages) {
+      this.id = id ?? uuid();
+      this.calls = this.#read(messages, this.messages);
+      for (const { role } of this.messages) {
+        if (role === "assistant") this.steps++;
+        else if (role === "user") this.steps = 0;
+      }
+    } else throw new AgentError("bad-options", "options has neither messages to start from nor a state to go on from");
     this.#saved = this.state;
   }
 
-  /** A run from its saved state. Every field is checked: what is wrong is a `bad-state` that names it. */
-  load(given: unknown, expectedId?: string): void {
+  /** Takes a saved state over. Every field is checked: what is wrong is a `bad-state` that names it. */
+  #load(given: unknown, expectedId: string | undefined): void {
     check("bad-state", "state", given, { version: "a whole number", id: "a string, not empty", revision: "a whole number", messages: "an array", calls: "an array", steps: "a whole number", usage: "an object", finishReason: "a string?" });
     const state = keepChecked("bad-state", "state", { ...given, messages: [] }, 510) as unknown as State;
     if (state.version !== 1) throw wrong("version", `1: version ${state.version} was written by another release`);
     if (expectedId !== undefined && expectedId !== state.id) throw new AgentError("bad-options", `options.id is ${quote(expectedId)}, but the state is of the run ${quote(state.id)}`);
     if (!Object.values(state.usage).every(Number.isFinite)) throw wrong("usage", "an object of numbers");
     ({ id: this.id, steps: this.steps, finishReason: this.finishReason, revision: this.#revision, usage: this.#usage } = state);
-    const asked = this.read(given["messages"] as unknown[], this.messages, "state.messages");
+    const asked = this.#read(given["messages"] as unknown[], this.messages, "state.messages");
     if (asked.length !== state.calls.length || asked.some(({ status }) => status === "done")) throw wrong("calls", `the ${asked.length} unanswered calls of the last message`);
     this.calls = state.calls.map((open, i) => readOpen(open, `calls[${i}]`, asked[i]?.id));
-    this.#saved = this.state;
   }
 
   /** Reads a conversation from outside onto `into`, with the repairs a reply gets. Returns its last calls, if any is unanswered. */
-  read(given: readonly unknown[], into: Message[], where = "messages"): Slot[] {
+  #read(given: readonly unknown[], into: Message[], where = "messages"): Slot[] {
     const code = where === "messages" ? "bad-options" : "bad-state";
     const messages = given.map((message, i) => keepMessage(code, `${where}[${i}]`, message));
     for (let i = 0; i < messages.length; ) {
@@ -254,10 +260,10 @@ export class Ledger {
     this.#changed();
   }
 
-  /** Takes back that calls have started, which neither happened nor was saved: the state is as it was. */
-  retract(calls: readonly Slot[]): void {
+  /** Calls that were said to start did not. A store that `save` feeds hasn't heard of it: there, nothing has changed. */
+  retract(calls: readonly Slot[], unsaved: boolean): void {
     this.move(calls, "ready");
-    this.#revision -= 2;
+    if (unsaved) this.#revision -= 2;
   }
 
   /** Every call is done: their messages enter the conversation, in the reply's order. */
@@ -267,9 +273,9 @@ export class Ledger {
     this.#changed();
   }
 
-  /** The conversation goes on with messages of the caller's. */
-  add(messages: readonly Message[]): void {
-    for (const message of messages) this.messages.push(message);
+  /** The conversation goes on with the caller's messages. */
+  add(): void {
+    for (const message of this.added.splice(0)) this.messages.push(message);
     this.steps = 0;
     this.finishReason = undefined;
     this.#changed();
@@ -279,6 +285,13 @@ export class Ledger {
     this.#revision++;
     this.#snapshot = undefined;
   }
+}
+
+function uuid(): string {
+  const { crypto } = globalThis as { crypto?: { randomUUID?: () => string } };
+  // Where there is none, as in a durable engine's sandbox.
+  const random = (): string => Math.floor(Math.random() * 16).toString(16);
+  return crypto?.randomUUID?.() ?? "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replace(/x/g, random);
 }
 
 function sum(totals: Totals, usage: Usage): Totals {

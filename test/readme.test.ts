@@ -2,7 +2,7 @@
 // and run by node in a folder with the built package; a `text` block after it is what it prints. Its figures are measured.
 // `npm run figures` writes them anew.
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -106,8 +106,13 @@ test("the README's figures are measured", async () => {
   const bundle = await build({ entryPoints: [join(root, "dist/index.js")], bundle: true, minify: true, format: "esm", target: "es2022", write: false });
   const size = (gzipSync(bundle.outputFiles[0]?.contents ?? "", { level: 9 }).length / 1000).toFixed(1);
   const lines = readFileSync(join(root, "src/agent.ts"), "utf8").trimEnd().split("\n").length;
-  const figures = `No dependencies. The loop is one file of ${lines} lines, [\`src/agent.ts\`](src/agent.ts), meant to be read; the core is ${size} kB minified and gzipped, and runs on Node 18 and later, Deno, Bun, workers and browsers.`;
+  const figures = `No dependencies. The loop is one file of ${lines} lines, [\`src/agent.ts\`](src/agent.ts), meant to be read; the core is ${size} kB minified and gzipped and needs nothing but ECMAScript and \`AbortController\`; the oldest Node it is tested on is 18.`;
   const between = /(?<=<!-- figures -->\n).*(?=\n<!-- \/figures -->)/s;
   if (process.env["UPDATE_FIGURES"]) writeFileSync(join(root, "README.md"), readme.replace(between, figures));
   else expect(between.exec(readme)?.[0]).toBe(figures);
+});
+
+test("the README names every file of src, and no other", () => {
+  const section = readme.slice(readme.indexOf("## The source"), readme.indexOf("## What it is not"));
+  expect([...section.matchAll(/`([\w-]+\.ts)`/g)].map(([, name]) => name).sort()).toEqual(readdirSync(join(root, "src")).filter((name) => name !== "index.ts").sort());
 });

@@ -1,0 +1,43 @@
+/**
+ * A run has one end, whoever brings it: the caller's signal, a consumer that went away, or an error. Then nothing new
+ * starts, what runs is told by `signal`, and nobody waits for it any longer.
+ */
+export class Lifeline {
+  /** Why the run has ended early, once it has. */
+  ended: { readonly reason: unknown } | undefined;
+  /** The consumer went away: no error, and nobody to tell one. */
+  left = false;
+  readonly #controller: AbortController = new AbortController();
+  /** Rejects what is being waited for. */
+  #interrupt: (reason: unknown) => void = () => {};
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  end(reason: unknown): void {
+    if (this.ended) return;
+    this.ended = { reason };
+    this.#controller.abort(reason);
+    this.#interrupt(reason);
+  }
+
+  leave(): void {
+    this.left ||= !this.ended;
+    this.end(Object.assign(new Error("nobody reads the run any more"), { name: "AbortError" }));
+  }
+
+  /** Throws if the run has ended. */
+  check(): void {
+    if (this.ended) throw this.ended.reason;
+  }
+
+  /** Waits for work that isn't ours to hurry, but not past the run's end. */
+  until<T>(work: PromiseLike<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#interrupt = reject;
+      work.then(resolve, reject);
+      if (this.ended) reject(this.ended.reason);
+    });
+  }
+}
