@@ -1,0 +1,139 @@
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Args, Decision, PendingCall, Step } from "yieldagent";
+import { editable, visible, visibleLine, visibleText } from "./visible.ts";
+
+/** Tells of a step as it happens. */
+export function print(step: Step): void {
+  switch (step.type) {
+    case "message":
+      // Without calls it is the last one, and comes again as `final`.
+      if (step.message.tool_calls && typeof step.message.content === "string") console.log(visibleText(step.message.content));
+      break;
+    case "tool-start":
+      console.log(`→ ${brief(step)}`);
+      break;
+    case "tool-result":
+      if ("error" in step) console.log(`✗ ${brief(step)}: ${visibleLine(step.error, 200)}`);
+      else console.log(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), 100)}`);
+      break;
+    case "final":
+      console.log(`\n${visibleText(step.text ?? "")}`);
+      if (step.reason === "max-steps") console.log("Stopped: that was the last step allowed.");
+  }
+}
+
+function brief({ tool, args }: { tool: string; args: Args }): string {
+  return `${visibleLine(tool)} ${visibleLine(JSON.stringify(args), 100)}`;
+}
+
+/** Says what waits, in full, and how to decide it from the command line. `folder` is as the user named it. */
+export function listWaiting(waiting: readonly PendingCall[], folder: string | undefined): void {
+  console.log(`\n${waiting.length === 1 ? "1 call waits" : `${waiting.length} calls wait`} for a person:`);
+  for (const call of waiting) console.log(`\n${describe(call)}`);
+
+  const command = ["npm start --", ...(folder === undefined ? [] : [word(folder)])].join(" ");
+  const some = (interrupted: boolean): boolean => waiting.some(({ reason }) => (reason === "interrupted") === interrupted);
+  const ways: readonly (readonly [boolean, string, string])[] = [
+    [some(false), "--approve <id>", "run it as shown"],
+    [some(false), "--approve-all", "run all that wait for an approval"],
+    [some(false), "--edit <id> '<JSON>'", "run it with these arguments"],
+    [some(true), "--rerun <id>", "run it again"],
+    [some(true), "--result <id> '<JSON>'", "it did run, and this is its result"],
+    [true, "--reject <id> [--reason <text>]", "leave it"],
+  ];
+  console.log("\nStart it in a terminal to be asked, or decide with any number of these in one command; the rest keeps waiting:");
+  for (const [fits, way, meaning] of ways) if (fits) console.log(`  ${command} ${way.padEnd(32)} # ${meaning}`);
+}
+
+function describe({ id, tool, args, reason }: PendingCall): string {
+  const note = reason === "interrupted" ? ": it had begun when its process ended, and may or may not have run" : "";
+  return `${word(id)}  ${visibleLine(tool)}  (${reason}${note})\n${visible(args)}`;
+}
+
+/** As it can be typed in a shell, unless something in it had to be escaped. */
+function word(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${visibleLine(text).replace(/'/g, "'\\''")}'`;
+}
+
+/** Shows a call and asks for the decision on it. `later`: not on this one now; `quit`: on none of those that are left. */
+export async function ask(call: PendingCall, left: number): Promise<Answer> {
+  await forgetTyped();
+  console.log(`\n${left} to decide:\n${describe(call)}`);
+  for (;;) {
+    const isInterrupted = call.reason === "interrupted";
+    const said = await question(isInterrupted ? "rerun it / it [d]id run / lea[v]e it / [l]ater: " : "[a]pprove / [e]dit / [r]eject / [l]ater: ");
+    if (said === undefined) return "quit";
+    const answer = await (isInterrupted ? interrupted(said) : approval(said, call.args));
+    if (answer !== undefined) return answer;
+  }
+}
+
+type Answer = Decision | "later" | "quit";
+
+/** What an answer to the question means; undefined if it has to be asked again. */
+async function approval(said: string, args: Args): Promise<Answer | undefined> {
+  switch (said) {
+    case "a": case "approve": return true;
+    case "e": case "edit": return json("arguments: ", editable(args), (edited) => ({ approved: true, args: edited as Args }));
+    case "r": case "reject": return rejection();
+    case "l": case "later": return "later";
+    default: return undefined;
+  }
+}
+
+async function interrupted(said: string): Promise<Answer | undefined> {
+  switch (said) {
+    case "rerun": return { rerun: true }; // only the whole word: no slip of a finger runs something twice
+    case "d": case "did": return json("its result, as JSON: ", '"it did run"', (result) => ({ result }));
+    case "v": case "leave": return rejection();
+    case "l": case "later": return "later";
+    default: return undefined;
+  }
+}
+
+async function rejection(): Promise<Answer> {
+  const reason = await question("why? (for the model; may be empty) ");
+  return reason === undefined ? "quit" : { approved: false, reason };
+}
+
+/** Asks for JSON until it is some; an empty line goes back to the question before. */
+async function json(prompt: string, given: string, decision: (value: unknown) => Decision): Promise<Answer | undefined> {
+  for (let text = given; ; ) {
+    const line = await question(prompt, text);
+    if (line === undefined) return "quit";
+    if (line === "") return undefined;
+    try {
+      return decision(JSON.parse(line));
+    } catch (error) {
+      console.log(visibleLine(`That is no JSON: ${(error as Error).message}`));
+      text = line;
+    }
+  }
+}
+
+/** What was typed before a call was shown is no answer to it. */
+async function forgetTyped(): Promise<void> {
+  const forget = (): void => {};
+  process.stdin.on("data", forget);
+  await sleep(30);
+  process.stdin.off("data", forget).pause();
+}
+
+/** A line that the person types, beginning with `given`; undefined for Ctrl-C and Ctrl-D. */
+function question(prompt: string, given = ""): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const terminal = createInterface({ input: process.stdin, output: process.stdout });
+    let line: string | undefined;
+    terminal.on("SIGINT", () => terminal.close());
+    terminal.on("close", () => {
+      if (line === undefined) console.log();
+      resolve(line);
+    });
+    terminal.question(prompt, (typed) => {
+      line = typed.trim();
+      terminal.close();
+    });
+    terminal.write(given);
+  });
+}
