@@ -1,12 +1,13 @@
 import type { Decision } from "./decision.ts";
+import { deltas, isStream } from "./delta.ts";
 import { type Approve, checkResume, classify, decide, recovered, undecided } from "./gate.ts";
 import { type Args, check } from "./json.ts";
-import { Lifeline } from "./lifeline.ts";
+import { Lifeline, Run } from "./lifeline.ts";
 import { attempt, isPromise } from "./maybe.ts";
-import { type Call, type Delta, isStream, keepDelta, type Message, type Reply, textOf, type Usage } from "./message.ts";
+import { type Call, type Delta, type Message, type Reply, textOf, type Usage } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
-import { type AnyTool, type JsonSchema, runTool, type Tool, toolbox } from "./tool.ts";
+import { type AnyTool, type JsonSchema, runTool, type Tool, type Toolbox, toolbox } from "./tool.ts";
 
 /** A record of tools, by name. `Input` and `Output` are inferred: for each tool, its arguments before and after its schema. */
 export type Tools<Input, Output> =
@@ -78,117 +79,11 @@ export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
  */
 export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Step<Input>> {
   check("bad-options", "options", options, OPTIONS, false);
-  const { call, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity } = options;
   const ledger = new Ledger(options);
   const tools = toolbox(options.tools);
   const decided = checkResume(ledger, tools, options.decisions ?? {}, options.recover);
-  const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
   const life = new Lifeline();
-
-  async function* run(): AsyncGenerator<Step, void, undefined> {
-    const abort = (): void => life.end(signal?.reason);
-    signal?.addEventListener("abort", abort);
-    if (signal?.aborted) abort();
-    const finished: Update[] = [];
-    let running = 0;
-    let wake = (): void => {};
-    try {
-      life.check();
-      // What is about to change: at first, what a crash left open and what a person decided.
-      let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
-      for (const [open, decision] of decided) updates.push(await life.until(decide(open, decision, toolOf(open))));
-      for (;;) {
-        life.check();
-        if (updates.length > 0) {
-          // First the state, then its saving, and only then are results handed over.
-          const changed = updates;
-          updates = [];
-          ledger.update(changed);
-          if (save) await ledger.save(save);
-          for (const { open, outcome } of changed) {
-            if (!outcome) continue;
-            yield toolResult(open, outcome);
-            life.check();
-          }
-        } else if (ledger.has("new")) {
-          // Every call is classified before any runs.
-          for (const open of ledger.in("new")) {
-            const update = classify(open, tools, approve, ledger);
-            updates.push(isPromise(update) ? await life.until(update) : update);
-          }
-        } else if (running < concurrency && ledger.has("ready")) {
-          // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
-          const batch = ledger.in("ready").slice(0, concurrency - running);
-          ledger.move(batch, "started");
-          let announced = 0;
-          try {
-            for (const { id, tool, args } of batch) {
-              yield { type: "tool-start", id, tool, args };
-              life.check();
-              announced++;
-            }
-          } finally {
-            if (announced < batch.length) ledger.retract(batch, save !== undefined);
-          }
-          if (save) await ledger.save(save);
-          let entered = 0;
-          for (const open of batch) {
-            if (life.ended) break;
-            entered++;
-            running++;
-            attempt(() => runTool(toolOf(open), open, ledger.id, life.signal, onToolError), (outcome) => {
-              finished.push(done(open, outcome));
-              wake();
-            }, (error) => life.end(error));
-          }
-          if (entered < batch.length) {
-            ledger.move(batch.slice(entered), "ready");
-            if (save) await ledger.save(save);
-          }
-        } else if (running > 0) {
-          if (finished.length === 0) await life.until(new Promise<void>((resolve) => (wake = resolve)));
-          running -= finished.length;
-          updates = finished.splice(0);
-        } else if (ledger.has("pending")) {
-          if (ledger.added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
-          updates = ledger.in("pending").map(undecided);
-        } else if (ledger.calls.length > 0) {
-          ledger.close();
-          if (save) await ledger.save(save);
-        } else if (ledger.added.length > 0) {
-          ledger.add();
-          if (save) await ledger.save(save);
-        } else if (ledger.messages.at(-1)?.role === "assistant") {
-          return yield final(ledger, ledger.finishReason ?? "stop");
-        } else if (ledger.steps >= maxSteps) {
-          return yield final(ledger, "max-steps");
-        } else {
-          const asked = call([...ledger.messages], tools.definitions, { signal: life.signal, step: ledger.replies + 1 });
-          const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await life.until(asked) : asked;
-          const step = ledger.reply(isStream(answer) ? yield* deltas(answer, life) : answer);
-          if (save) await ledger.save(save);
-          yield step;
-        }
-      }
-    } catch (error) {
-      life.end(error);
-      if (!life.left || error !== life.ended?.reason) throw error;
-    } finally {
-      signal?.removeEventListener("abort", abort);
-      // What has come in meanwhile is known, and nobody must be asked about it.
-      if (finished.length > 0 && !ledger.failed) {
-        ledger.update(finished);
-        if (save) await ledger.save(save);
-      }
-    }
-  }
-
-  const steps = run() as AsyncGenerator<Step, void> as AsyncGenerator<Step<Input>, void>;
-  const close = steps.return.bind(steps);
-  return Object.defineProperties(steps, {
-    state: { get: () => ledger.state, enumerable: true },
-    return: { value: (value: void) => (life.leave(), close(value)) },
-  }) as AgentRun<Step<Input>>;
+  return new Run(loop(options, ledger, tools, decided, life), life, ledger) as unknown as AgentRun<Step<Input>>;
 }
 
 const OPTIONS = {
@@ -196,22 +91,111 @@ const OPTIONS = {
   maxSteps: "a whole number from 1, or Infinity?", concurrency: "a whole number from 1, or Infinity?", onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
 } as const;
 
-/** The deltas of a streaming call, and then its reply. */
-async function* deltas(stream: AsyncGenerator<Delta, Reply>, life: Lifeline): AsyncGenerator<Step, Reply> {
-  let reading = false;
+type LoopOptions = Pick<AgentOptions<unknown, unknown>, "call" | "approve" | "save" | "signal" | "onToolError" | "maxSteps" | "concurrency">;
+
+/**
+ * With calls open, it settles them; with none, it asks the model. Each turn is one change of the state, or one wait.
+ * (No closure of `agent()`: engines make a hidden class for each generator function, and free it late.)
+ */
+async function* loop(
+  { call, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity }: LoopOptions,
+  ledger: Ledger, tools: Toolbox, decided: readonly [Slot, Decision][], life: Lifeline,
+): AsyncGenerator<Step, void, undefined> {
+  const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
+  const abort = (): void => life.end(signal?.reason);
+  signal?.addEventListener("abort", abort);
+  if (signal?.aborted) abort();
+  const finished: Update[] = [];
+  let running = 0;
+  let wake = (): void => {};
   try {
+    life.check();
+    // What is about to change: at first, what a crash left open and what a person decided.
+    let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
+    for (const [open, decision] of decided) updates.push(await life.until(decide(open, decision, toolOf(open))));
     for (;;) {
-      reading = true;
-      const { done, value } = await life.until(stream.next());
-      if (done) return value;
-      reading = false;
-      yield keepDelta(value);
       life.check();
+      if (updates.length > 0) {
+        // First the state, then its saving, and only then are results handed over.
+        const changed = updates;
+        updates = [];
+        ledger.update(changed);
+        if (save) await ledger.save(save);
+        for (const { open, outcome } of changed) {
+          if (!outcome) continue;
+          yield toolResult(open, outcome);
+          life.check();
+        }
+      } else if (ledger.has("new")) {
+        // Every call is classified before any runs.
+        for (const open of ledger.in("new")) {
+          const update = classify(open, tools, approve, ledger);
+          updates.push(isPromise(update) ? await life.until(update) : update);
+        }
+      } else if (running < concurrency && ledger.has("ready")) {
+        // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
+        const batch = ledger.in("ready").slice(0, concurrency - running);
+        ledger.move(batch, "started");
+        let announced = 0;
+        try {
+          for (const { id, tool, args } of batch) {
+            yield { type: "tool-start", id, tool, args };
+            life.check();
+            announced++;
+          }
+        } finally {
+          if (announced < batch.length) ledger.retract(batch, save !== undefined);
+        }
+        if (save) await ledger.save(save);
+        let entered = 0;
+        for (const open of batch) {
+          if (life.ended) break;
+          entered++;
+          running++;
+          attempt(() => runTool(toolOf(open), open, ledger.id, life.signal, onToolError), (outcome) => {
+            finished.push(done(open, outcome));
+            wake();
+          }, (error) => life.end(error));
+        }
+        if (entered < batch.length) {
+          ledger.move(batch.slice(entered), "ready");
+          if (save) await ledger.save(save);
+        }
+      } else if (running > 0) {
+        if (finished.length === 0) await life.until(new Promise<void>((resolve) => (wake = resolve)));
+        running -= finished.length;
+        updates = finished.splice(0);
+      } else if (ledger.has("pending")) {
+        if (ledger.added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
+        updates = ledger.in("pending").map(undecided);
+      } else if (ledger.calls.length > 0) {
+        ledger.close();
+        if (save) await ledger.save(save);
+      } else if (ledger.added.length > 0) {
+        ledger.add();
+        if (save) await ledger.save(save);
+      } else if (ledger.messages.at(-1)?.role === "assistant") {
+        return yield final(ledger, ledger.finishReason ?? "stop");
+      } else if (ledger.steps >= maxSteps) {
+        return yield final(ledger, "max-steps");
+      } else {
+        const asked = call(ledger.messages.slice(), tools.definitions, { signal: life.signal, step: ledger.replies + 1 });
+        const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await life.until(asked) : asked;
+        const step = ledger.reply(isStream(answer) ? yield* deltas(answer, life) : answer);
+        if (save) await ledger.save(save);
+        yield step;
+      }
     }
+  } catch (error) {
+    life.end(error);
+    if (!life.left || error !== life.ended?.reason) throw error;
   } finally {
-    // A stream that is being read closes when its read ends, which may be never; an abort waits for nothing.
-    const closed = Promise.resolve(stream.return?.(undefined as never)).catch(() => {});
-    if (!reading && (life.left || !life.ended)) await closed;
+    signal?.removeEventListener("abort", abort);
+    // What has come in meanwhile is known, and nobody must be asked about it.
+    if (finished.length > 0 && !ledger.failed) {
+      ledger.update(finished);
+      if (save) await ledger.save(save);
+    }
   }
 }
 
@@ -222,5 +206,5 @@ function toolResult({ id, tool, args, decision }: Slot, outcome: Outcome): Step 
 
 function final(ledger: Ledger, reason: string): Step {
   const last = ledger.messages.at(-1);
-  return { type: "final", text: last?.role === "assistant" ? textOf(last) : null, reason, messages: [...ledger.messages], state: ledger.state };
+  return { type: "final", text: last?.role === "assistant" ? textOf(last) : null, reason, messages: ledger.messages.slice(), state: ledger.state };
 }

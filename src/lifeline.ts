@@ -1,3 +1,5 @@
+import type { State } from "./state.ts";
+
 /**
  * A run has one end, whoever brings it: the caller's signal, a consumer that went away, or an error. Then nothing new
  * starts, what runs is told by `signal`, and nobody waits for it any longer.
@@ -39,5 +41,43 @@ export class Lifeline {
       work.then(resolve, reject);
       if (this.ended) reject(this.ended.reason);
     });
+  }
+}
+
+/**
+ * The loop as its consumer has it: with the state beside it, and an end that doesn't wait until its turn comes.
+ * (A class, since engines free a generator late that was given properties of its own.)
+ */
+export class Run<S> implements AsyncGenerator<S, void, undefined> {
+  readonly #steps: AsyncGenerator<S, void, undefined>;
+  readonly #life: Lifeline;
+  readonly #ledger: { readonly state: State };
+
+  constructor(steps: AsyncGenerator<S, void, undefined>, life: Lifeline, ledger: { readonly state: State }) {
+    this.#steps = steps;
+    this.#life = life;
+    this.#ledger = ledger;
+  }
+
+  get state(): State {
+    return this.#ledger.state;
+  }
+
+  next(): Promise<IteratorResult<S, void>> {
+    return this.#steps.next();
+  }
+
+  return(): Promise<IteratorResult<S, void>> {
+    this.#life.leave();
+    return this.#steps.return();
+  }
+
+  throw(error: unknown): Promise<IteratorResult<S, void>> {
+    this.#life.end(error);
+    return this.#steps.throw(error);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 }

@@ -69,20 +69,6 @@ export type Call = (
   context: { signal: AbortSignal; step: number },
 ) => PromiseLike<Reply> | AsyncGenerator<Delta, Reply>;
 
-export function isStream(answer: Reply | AsyncGenerator<Delta, Reply>): answer is AsyncGenerator<Delta, Reply> {
-  const { next, [Symbol.asyncIterator]: iterate } = (answer ?? {}) as Partial<AsyncGenerator>;
-  return typeof next === "function" && typeof iterate === "function";
-}
-
-/** Checks what a streaming call yielded. */
-export function keepDelta(given: Delta): { type: "text" | "reasoning"; text: string } {
-  if (!isObject(given) || (given.type !== "text" && given.type !== "reasoning") || typeof given.text !== "string") {
-    throw new AgentError("bad-reply", 'a streaming call must yield { type: "text" | "reasoning", text }');
-  }
-  const { type, text } = given;
-  return { type, text } as ReturnType<typeof keepDelta>;
-}
-
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
 
 /** A frozen copy of a message that came from outside, checked. */

@@ -189,7 +189,7 @@ export class Ledger {
 
   /** A frozen snapshot, the same object until the next change. */
   get state(): State {
-    if (this.#list.length < this.messages.length) this.#list = Object.freeze([...this.messages]);
+    if (this.#list.length < this.messages.length) this.#list = Object.freeze(this.messages.slice());
     this.#snapshot ??= Object.freeze({
       version: 1, id: this.id, revision: this.#revision,
       messages: this.#list, calls: Object.freeze(this.calls.map((open) => (open.view ??= keep({ ...open, view: undefined }, 510) as OpenCall))),

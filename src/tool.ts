@@ -130,7 +130,7 @@ export function runTool(
   };
   const ran = (value: unknown): Outcome => (value instanceof Error ? failed(value) : resultOf(value));
   // Ids come from the model: a slash in one must not make it the key of another run's call.
-  const key = `${runId}/${id.replace(/[%/]/g, encodeURIComponent)}`;
+  const key = `${runId}/${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}`;
   const enter = (valid: Valid): Maybe<Outcome> => ("error" in valid ? { error: `not run: ${valid.error}` } : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed));
   const valid = validate(tool, args);
   return isPromise(valid) ? valid.then(enter) : enter(valid);
