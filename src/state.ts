@@ -161,19 +161,24 @@ export class Ledger {
   #read(given: readonly unknown[], into: Message[], where = "messages"): Slot[] {
     const code = where === "messages" ? "bad-options" : "bad-state";
     const messages = given.map((message, i) => keepMessage(code, `${where}[${i}]`, message));
+    const stray = (answer: Message): AgentError =>
+      new AgentError("bad-state", `${where}[${messages.indexOf(answer)}] answers ${quote(answer.tool_call_id)}, which the message before it doesn't call`);
     for (let i = 0; i < messages.length; ) {
       const at = i++;
       const first = messages[at] as Message;
+      if (first.role === "tool") throw stray(first);
+      if (first.role === "assistant") this.replies++;
+      if (first.tool_calls === undefined) {
+        into.push(first);
+        continue;
+      }
       const answers: Message[] = [];
-      while (first.role === "assistant" && messages[i]?.role === "tool") answers.push(messages[i++] as Message);
+      while (messages[i]?.role === "tool") answers.push(messages[i++] as Message);
       const inOrder = first.tool_calls?.map(({ id }) => {
         const place = answers.findIndex((answer) => answer.tool_call_id === id);
         return place < 0 ? undefined : answers.splice(place, 1)[0];
       });
-      const stray = first.role === "tool" ? first : answers[0];
-      if (stray) throw new AgentError("bad-state", `${where}[${messages.indexOf(stray, at)}] answers ${quote(stray.tool_call_id)}, which the message before it doesn't call`);
-
-      if (first.role === "assistant") this.replies++;
+      if (answers[0]) throw stray(answers[0]);
       const { message, calls } = readCalls(first, this.#ids, this.replies);
       const open = calls.map((call, n) => {
         const answer = inOrder?.[n];
