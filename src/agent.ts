@@ -4,7 +4,7 @@ import { type Approve, checkResume, classify, decide, recovered, undecided } fro
 import { type Args, check } from "./json.ts";
 import { Lifeline, Run } from "./lifeline.ts";
 import { attempt, isPromise } from "./maybe.ts";
-import { type Call, type Delta, type Message, type Reply, textOf, type Usage } from "./message.ts";
+import { type Call, type Message, textOf, type Usage } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
 import { type AnyTool, type JsonSchema, runTool, type Tool, type Toolbox, toolbox } from "./tool.ts";
@@ -15,50 +15,53 @@ export type Tools<Input, Output> =
   & { [Name in keyof Input]: { parameters?: StandardSchema<Input[Name], unknown> | JsonSchema | undefined; readonly "~input"?: Input[Name] } };
 
 export interface AgentOptions<Input = Record<string, Args>, Output = Input> {
-  /** The model. */
+  /** Asks the model; what it throws ends the run, with nothing of the reply in the state. */
   call: Call;
-  /** What the model may use, by name; names match `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`. */
+  /** What the model may use, by name; names match `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`. Default: nothing. */
   tools?: Tools<Input, Output> | undefined;
   /** The conversation to start from; together with `state`, messages to add once its open calls are settled. */
   messages?: readonly Message[] | undefined;
-  /** A saved state to go on from. */
+  /** A saved state to go on from. It is neither changed nor frozen. */
   state?: State | undefined;
-  /** By call id, what a person decided on the pending calls of `state`. */
+  /** By call id, what a person decided on pending calls of `state`. Those left out stay pending. */
   decisions?: Readonly<Record<string, Decision>> | undefined;
-  /** The policy for every call. */
+  /** The policy, asked once about each call of a reply, before any of them runs. Default: no objection to any. */
   approve?: Approve | undefined;
-  /** Awaited with the new state at every change, before anything that the change leads to. A throw ends the run. */
+  /** Awaited with the new state at every change, before anything that the change leads to. What it throws ends the run. */
   save?: ((state: State) => unknown) | undefined;
-  /** `true`: the process that held `state` is gone, and the calls it had started may or may not have run. */
+  /** `true`: the process that held `state` is gone, and calls it had started may or may not have run. Default `false`. */
   recover?: boolean | undefined;
-  /** Model calls allowed since the last user message. Default 10. */
+  /** Model calls allowed since the last user message; then the run ends with `final`, reason `max-steps`. Default 10. */
   maxSteps?: number | undefined;
-  /** Tools of one reply that run at a time. Default: all. */
+  /** Tools of one reply that run at a time; 1 is strictly one after another. Default: all. */
   concurrency?: number | undefined;
-  /** The text the model reads when a tool throws. What this throws ends the run. */
+  /** The text the model reads when a tool throws. Default: that it may have taken effect, and the error's message. What this throws ends the run. */
   onToolError?: ((error: unknown, call: { tool: string; id: string }) => string) | undefined;
-  /** The run's id. Default: a random UUID. */
+  /** The run's id, a part of each call's `key`. Default: a random UUID, drawn when a run starts from `messages`. */
   id?: string | undefined;
-  /** Cancels the run. */
+  /** Cancels the run: nothing new starts, tools that run are told, and the run throws the signal's reason at once. */
   signal?: AbortSignal | undefined;
 }
 
-/** For each tool: its name narrows its arguments. */
-type Of<Input, Name extends keyof Input> = { readonly tool: Name & string; readonly args: unknown extends Input[Name] ? Args : Input[Name] };
-type Each<Input, Fields> = { [Name in keyof Input & string]: Of<Input, Name> & { readonly id: string } & Fields }[keyof Input & string];
+/** For each tool a member of the union, so that its name narrows its arguments. */
+type PerTool<Input, Fields> = {
+  [Name in keyof Input & string]: { readonly id: string; readonly tool: Name; readonly args: ArgsOf<Input[Name]> } & Fields;
+}[keyof Input & string];
+/** Spelt out field by field, since an interface, unlike a type, is no `Args`. */
+type ArgsOf<T> = unknown extends T ? Args : { [Field in keyof T]: T[Field] };
 
 /** What a run tells whoever iterates it. Plain JSON, frozen or copied. */
 export type Step<Input = Record<string, Args>> =
   /** A piece of a streaming reply, as it arrives. */
   | { readonly type: "text" | "reasoning"; readonly text: string }
   /** A reply has entered the conversation. */
-  | { readonly type: "message"; readonly message: Message; readonly usage?: Usage; readonly finishReason?: string }
+  | { readonly type: "message"; readonly message: Readonly<Message>; readonly usage?: Usage; readonly finishReason?: string }
   /** A tool is about to run. */
-  | Each<Input, { readonly type: "tool-start" }>
+  | PerTool<Input, { readonly type: "tool-start" }>
   /** A call has its result; exactly one for each call. */
-  | Each<Input, { readonly type: "tool-result"; readonly decision?: Decision } & ({ readonly result: unknown } | { readonly error: string })>
+  | PerTool<Input, { readonly type: "tool-result"; readonly decision?: Decision } & ({ readonly result: unknown } | { readonly error: string })>
   /** The run ends: it goes on with `agent({ state, decisions })`. */
-  | { readonly type: "approval-needed"; readonly pending: readonly Each<Input, Pick<PendingCall, "reason">>[]; readonly state: State }
+  | { readonly type: "approval-needed"; readonly pending: readonly PerTool<Input, Pick<PendingCall, "reason">>[]; readonly state: State }
   /** The run ends. `reason` is the provider's finish reason (`stop` if it gave none) or `max-steps`. */
   | { readonly type: "final"; readonly text: string | null; readonly reason: string; readonly messages: Message[]; readonly state: State };
 
@@ -87,8 +90,9 @@ export function agent<Input, Output>(options: AgentOptions<Input, Output>): Agen
 }
 
 const OPTIONS = {
-  call: "a function", tools: "an object?", messages: "an array?", state: "anything", decisions: "an object?", approve: "a function?", save: "a function?", recover: "a boolean?",
-  maxSteps: "a whole number from 1, or Infinity?", concurrency: "a whole number from 1, or Infinity?", onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
+  call: "a function", tools: "an object?", messages: "an array?", state: "anything", decisions: "an object?", approve: "a function?",
+  save: "a function?", recover: "a boolean?", maxSteps: "a whole number from 1, or Infinity?", concurrency: "a whole number from 1, or Infinity?",
+  onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
 } as const;
 
 type LoopOptions = Pick<AgentOptions<unknown, unknown>, "call" | "approve" | "save" | "signal" | "onToolError" | "maxSteps" | "concurrency">;
@@ -180,7 +184,7 @@ async function* loop(
         return yield final(ledger, "max-steps");
       } else {
         const asked = call(ledger.messages.slice(), tools.definitions, { signal: life.signal, step: ledger.replies + 1 });
-        const answer = isPromise<Reply | AsyncGenerator<Delta, Reply>>(asked) ? await life.until(asked) : asked;
+        const answer = isPromise(asked) ? await life.until(asked) : asked;
         const step = ledger.reply(isStream(answer) ? yield* deltas(answer, life) : answer);
         if (save) await ledger.save(save);
         yield step;
@@ -200,7 +204,8 @@ async function* loop(
 }
 
 function toolResult({ id, tool, args, decision }: Slot, outcome: Outcome): Step {
-  const step = "error" in outcome ? { type: "tool-result" as const, id, tool, args, error: outcome.error } : { type: "tool-result" as const, id, tool, args, result: outcome.result };
+  const type = "tool-result";
+  const step: Step = "error" in outcome ? { type, id, tool, args, error: outcome.error } : { type, id, tool, args, result: outcome.result };
   return decision === undefined ? step : { ...step, decision };
 }
 

@@ -31,11 +31,16 @@ export function checkDecision(id: string, reason: PendingReason | undefined, giv
   const has = (field: string): boolean => isObject(said) && Object.hasOwn(said, field);
   if (!isObject(said) || !(has("approved") || has("result") || has("rerun"))) throw wrong("must be true, false, { approved, args | reason }, { result } or { rerun: true }");
   const yes = has("approved") && said["approved"] === true;
-  const kind = yes ? "args" : has("approved") ? "reason" : "";
-  check("bad-decision", where, said, kind ? { approved: "a boolean", [kind]: kind === "args" ? "an object?" : "a string?" } : has("result") ? { result: "anything" } : { rerun: "true" }, false);
+  if (yes) check("bad-decision", where, said, { approved: "true", args: "an object?" }, false);
+  else if (has("approved")) check("bad-decision", where, said, { approved: "a boolean", reason: "a string?" }, false);
+  else if (has("result")) check("bad-decision", where, said, { result: "anything" }, false);
+  else check("bad-decision", where, said, { rerun: "true" }, false);
 
-  if (reason === "interrupted" ? yes : has("rerun")) throw wrong(`can't be that: ${yes ? "the call may have run already; say { rerun: true }, { result } or { approved: false }" : "the call never ran"}`);
+  if (yes && reason === "interrupted") throw wrong("can't approve it: it may have run already; say { rerun: true }, { result } or { approved: false }");
   if (yes && reason === "answer") throw wrong("can't approve it: its tool has no run; say { result } or { approved: false }");
+  if (has("rerun") && reason !== "interrupted") throw wrong("can't rerun it: it never ran");
+  // Somebody meant to change the arguments: to run it as shown would not be what was decided.
+  if (has("args") && said["args"] === undefined) throw wrong("has args that are undefined; leave them out to run it as shown");
   try {
     if (has("args")) keepArguments(said["args"]);
     const decision = keep(given) as Args;

@@ -1,7 +1,7 @@
 /**
  * What went wrong, as a fixed word:
  * - `bad-options`: an option or a tool is wrong
- * - `bad-state`: a state, or the history in it, is damaged or of another version
+ * - `bad-state`: a state, or the history in a conversation, is damaged; or the state is of another version
  * - `bad-decision`: a decision doesn't fit the call it is on
  * - `bad-reply`: `call` returned no assistant message
  * - `in-flight`: the state holds calls that another process may be running

@@ -1,4 +1,4 @@
-import { checkDecision, type Decision } from "./decision.ts";
+import { checkDecision, type Decision, type PendingReason } from "./decision.ts";
 import { AgentError, quote } from "./error.ts";
 import { type Args, isObject, thaw } from "./json.ts";
 import type { Maybe } from "./maybe.ts";
@@ -24,9 +24,12 @@ export type Approve = (
 export function classify(open: Slot, { byName, definitions }: Toolbox, approve: Approve | undefined, ledger: Ledger): Maybe<Update> {
   if (open.error) return done(open, { error: open.error });
   const tool = byName.get(open.tool);
-  if (!tool) return done(open, { error: `not run: there is no tool ${quote(open.tool)}, only ${definitions.map((definition) => definition.function.name).join() || "none"}` });
-  const nobodyToAsk = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
-  return nobodyToAsk ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger);
+  if (!tool) {
+    const names = definitions.map((definition) => definition.function.name).join(", ");
+    return done(open, { error: `not run: there is no tool ${quote(open.tool)}; the tools are: ${names || "none"}` });
+  }
+  const nothingToConsult = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
+  return nothingToConsult ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger);
 }
 
 async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger): Promise<Update> {
@@ -40,7 +43,7 @@ async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, 
   const verdict = approve ? await ask(() => approve(open.tool, thaw(args), { id, messages, gated })) : true;
   if (!isObject(verdict)) return judged(open, tool, gated || verdict !== true);
   try {
-    return await decide(open, checkDecision(id, tool.run ? "approval" : "answer", verdict), tool);
+    return await decide(open, checkDecision(id, reasonOf(tool), verdict), tool);
   } catch {
     return judged(open, tool, true);
   }
@@ -55,8 +58,13 @@ async function ask(question: () => unknown): Promise<unknown> {
   }
 }
 
-function judged(open: Slot, { run }: AnyTool, gated: boolean): Update {
-  return { open, change: gated || !run ? { status: "pending", reason: run ? "approval" : "answer" } : { status: "ready" } };
+function judged(open: Slot, tool: AnyTool, gated: boolean): Update {
+  return { open, change: gated || !tool.run ? { status: "pending", reason: reasonOf(tool) } : { status: "ready" } };
+}
+
+/** What a person is asked about a call of the tool. */
+function reasonOf({ run }: AnyTool): PendingReason {
+  return run ? "approval" : "answer";
 }
 
 /** What a checked decision makes of a call. Throws `bad-decision` if the tool's schema refuses the edited arguments. */
@@ -94,16 +102,22 @@ export function undecided(open: Slot): Update {
 export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: Readonly<Args>, recover: boolean | undefined): [Slot, Decision][] {
   const started = ledger.in("started");
   if (started.length && !recover) {
-    throw new AgentError("in-flight", `another process may be running ${started.map(({ id, tool }) => `${tool} ${quote(id)}`)}; if that process is gone, go on with recover: true`);
+    const names = started.map(({ id, tool }) => `${tool} ${quote(id)}`).join(", ");
+    throw new AgentError("in-flight", `another process may be running ${names}; if that process is gone, go on with recover: true`);
   }
   const waiting = ledger.in("pending");
   for (const id of Object.keys(decisions)) {
-    if (!waiting.some((open) => open.id === id)) throw new AgentError("bad-decision", `there is no pending call ${quote(id)} in the state, only ${waiting.map((open) => quote(open.id)).join() || "none"}`);
+    if (waiting.some((open) => open.id === id)) continue;
+    const ids = waiting.map((open) => quote(open.id)).join(", ");
+    throw new AgentError("bad-decision", `the call ${quote(id)} is not pending in the state (it may have been decided already); pending: ${ids || "none"}`);
   }
-  const decided = waiting.filter(({ id }) => Object.hasOwn(decisions, id)).map((open): [Slot, Decision] => [open, checkDecision(open.id, open.reason, decisions[open.id])]);
+  const decided = waiting
+    .filter(({ id }) => Object.hasOwn(decisions, id))
+    .map((open): [Slot, Decision] => [open, checkDecision(open.id, open.reason, decisions[open.id])]);
   for (const open of [...started, ...ledger.in("ready"), ...decided.map(([call]) => call)]) {
     const tool = byName.get(open.tool);
-    if (!tool?.run && !(tool && open.reason === "answer")) throw new AgentError("bad-options", `tools has no ${quote(open.tool)} that can run, for the call ${quote(open.id)} of the state`);
+    if (tool?.run || (tool && open.reason === "answer")) continue;
+    throw new AgentError("bad-options", `tools has no ${quote(open.tool)} that can run, for the call ${quote(open.id)} of the state`);
   }
   return decided;
 }

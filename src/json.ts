@@ -3,11 +3,15 @@ import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
 /** A call's arguments: a JSON object. */
 export type Args = Record<string, unknown>;
 
-/** How deep what comes from outside may be. A state, which holds it, is some levels deeper; `JSON.stringify` gives up past 4,000. */
+/** How deep what comes from outside may be nested; `JSON.stringify` itself gives up past some 4,000 levels. */
 const MAX_DEPTH = 500;
-
-/** How much of the state one result may take, in UTF-16 code units. */
+/** A state holds what comes from outside some levels down. */
+export const MAX_STATE_DEPTH: number = MAX_DEPTH + 10;
+export const MAX_ARGUMENTS_DEPTH = 64;
+/** Sizes are those of the JSON text, in UTF-16 code units. */
+export const MAX_ARGUMENTS: number = 1024 * 1024;
 export const MAX_RESULT: number = 16 * 1024 * 1024;
+export const MAX_ERROR_TEXT = 2000;
 
 /**
  * A frozen copy of what JSON keeps of a value: it equals its own JSON round trip, and nobody can change it.
@@ -63,36 +67,38 @@ export function isObject(value: unknown): value is Args {
 }
 
 /** What a field must be, in the words of the error. */
-const KINDS: Record<string, (value: unknown) => boolean> = {
-  "a string": (value) => typeof value === "string",
-  "a string, not empty": (value) => typeof value === "string" && value !== "",
-  "an AbortSignal": (value) => isObject(value) && typeof value["addEventListener"] === "function",
-  "a boolean": (value) => typeof value === "boolean",
-  "a function": (value) => typeof value === "function",
-  "a boolean or a function": (value) => typeof value === "boolean" || typeof value === "function",
-  "a whole number": (value) => Number.isSafeInteger(value) && (value as number) >= 0,
-  "a whole number from 1, or Infinity": (value) => value === Infinity || (Number.isInteger(value) && (value as number) > 0),
+const KINDS = {
+  "a string": (value: unknown): boolean => typeof value === "string",
+  "a string, not empty": (value: unknown): boolean => typeof value === "string" && value !== "",
+  "an AbortSignal": (value: unknown): boolean => isObject(value) && typeof value["addEventListener"] === "function",
+  "a boolean": (value: unknown): boolean => typeof value === "boolean",
+  "a function": (value: unknown): boolean => typeof value === "function",
+  "a boolean or a function": (value: unknown): boolean => typeof value === "boolean" || typeof value === "function",
+  "a whole number": (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0,
+  "a whole number from 1, or Infinity": (value: unknown): boolean => value === Infinity || (Number.isInteger(value) && (value as number) > 0),
   // A schema may be a function: arktype's are.
-  "a schema": (value) => isObject(value) || (typeof value === "function" && "~standard" in value),
-  "an array": Array.isArray,
-  "an object": isObject,
-  "true": (value) => value === true,
-  "anything": () => true,
+  "a schema": (value: unknown): boolean => isObject(value) || (typeof value === "function" && "~standard" in value),
+  "an array": (value: unknown): boolean => Array.isArray(value),
+  "an object": (value: unknown): boolean => isObject(value),
+  "true": (value: unknown): boolean => value === true,
+  "anything": (_: unknown): boolean => true,
 };
+type Kind = keyof typeof KINDS;
 
 /**
  * Checks an object that came from outside, field by field: `{ id: "a string", save: "a function?" }`, where a `?` allows
  * undefined too. `others`: may it have fields that aren't named?
  */
-export function check(code: AgentErrorCode, where: string, value: unknown, fields: Readonly<Record<string, string>>, others = true): asserts value is Args {
+export function check(code: AgentErrorCode, where: string, value: unknown, fields: Readonly<Record<string, Kind | `${Kind}?`>>, others = true): asserts value is Args {
   if (!isObject(value)) throw new AgentError(code, `${where} must be an object`);
   for (const [field, kind] of Object.entries(fields)) {
-    const name = kind.replace("?", "");
-    if (!KINDS[name]?.(value[field]) && (name === kind || value[field] !== undefined)) throw new AgentError(code, `${where}.${field} must be ${name}`);
+    const name = kind.replace("?", "") as Kind;
+    if (!KINDS[name](value[field]) && (name === kind || value[field] !== undefined)) throw new AgentError(code, `${where}.${field} must be ${name}`);
   }
   if (others) return;
   // A misspelt needsApproval, or approve, would be a gate that stands open.
-  for (const field of Object.keys(value)) if (!Object.hasOwn(fields, field)) throw new AgentError(code, `${where} has no field ${quote(field)}, only ${Object.keys(fields)}`);
+  const unknown = Object.keys(value).find((field) => !Object.hasOwn(fields, field));
+  if (unknown !== undefined) throw new AgentError(code, `${where} has no field ${quote(unknown)}, only ${Object.keys(fields).join(", ")}`);
 }
 
 /** `keep` for what came from outside: what JSON can't hold is an error that says where it was. */

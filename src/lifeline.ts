@@ -80,4 +80,10 @@ export class Run<S> implements AsyncGenerator<S, void, undefined> {
   [Symbol.asyncIterator](): this {
     return this;
   }
+
+  static {
+    // What engines' own generators have, where the engine knows `await using`.
+    const { asyncDispose } = Symbol as { asyncDispose?: symbol };
+    if (asyncDispose) Object.defineProperty(this.prototype, asyncDispose, { value(this: Run<unknown>) { return this.return().then(() => {}); } });
+  }
 }

@@ -1,5 +1,5 @@
 import { AgentError, type AgentErrorCode } from "./error.ts";
-import { type Args, isObject, keep, keepChecked } from "./json.ts";
+import { type Args, isObject, keep, keepChecked, MAX_ARGUMENTS, MAX_ARGUMENTS_DEPTH } from "./json.ts";
 
 /**
  * One message of a conversation, in the wire shape of Chat Completions
@@ -44,7 +44,7 @@ export interface Reply extends Message {
   usage?: Usage | null | undefined;
 }
 
-/** A piece of a reply as it arrives. */
+/** A piece of a reply's text, or of the model's reasoning, as it arrives. */
 export interface Delta {
   type: "text" | "reasoning" | (string & {});
   text: string;
@@ -57,7 +57,7 @@ export interface ToolDefinition {
 }
 
 /**
- * The model: an adapter such as `openai()`, a function around any client, or a fake in a test. A streaming call is an
+ * The model: an adapter to a server's API, a function around any client, or a fake in a test. A streaming call is an
  * async generator that yields deltas and **returns** the reply. What it throws ends the run, its state unchanged.
  *
  * `messages` is the call's own array; the messages in it are frozen, and the same objects at every step, so that an
@@ -67,7 +67,7 @@ export type Call = (
   messages: Message[],
   tools: readonly ToolDefinition[],
   context: { signal: AbortSignal; step: number },
-) => PromiseLike<Reply> | AsyncGenerator<Delta, Reply>;
+) => PromiseLike<Reply | AsyncGenerator<Delta, Reply>> | AsyncGenerator<Delta, Reply>;
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
 
@@ -143,7 +143,7 @@ function parseArguments(text: unknown): Pick<ReadCall, "args" | "error"> {
 /** A frozen copy of what can be a call's arguments, whether the model gave them or a person's edit; else a TypeError. */
 export function keepArguments(value: unknown, size?: number): Readonly<Args> {
   if (!isObject(value)) throw new TypeError("the arguments are not an object");
-  const args = keep(value, 64, true) as Args;
-  if ((size ?? JSON.stringify(args).length) > 1024 * 1024) throw new TypeError("the arguments are larger than 1 MiB");
+  const args = keep(value, MAX_ARGUMENTS_DEPTH, true) as Args;
+  if ((size ?? JSON.stringify(args).length) > MAX_ARGUMENTS) throw new TypeError("the arguments are larger than 1 MiB");
   return args;
 }

@@ -1,6 +1,6 @@
 import type { Decision, PendingReason } from "./decision.ts";
 import { AgentError, messageOf, quote } from "./error.ts";
-import { type Args, check, isObject, keep, keepChecked, wellFormed } from "./json.ts";
+import { type Args, check, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
 import { keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
 
 /** Everything a run knows. Plain JSON: store it, send it, go on from it with `agent({ state })`. */
@@ -19,9 +19,10 @@ export interface State {
   /** The sums of the replies' token counts, and of whatever other numbers servers put beside them. */
   readonly usage: Totals;
   /** What the provider said of the last reply, if it said something. */
-  readonly finishReason?: string;
+  readonly finishReason?: string | undefined;
 }
 
+/** Sums of what the servers sent: `total_tokens` stays 0 with one that sends none. */
 export interface Totals {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -58,10 +59,12 @@ export interface OpenCall {
 }
 
 /** A call that waits for a person. */
-export interface PendingCall<Name extends string = string, Input = Args> {
+export interface PendingCall {
+  /** What a decision names it by. */
   readonly id: string;
-  readonly tool: Name;
-  readonly args: Input;
+  readonly tool: string;
+  /** What it will run with, if it is approved. */
+  readonly args: Readonly<Args>;
   readonly reason: PendingReason;
 }
 
@@ -92,7 +95,7 @@ export interface Update {
 
 /** A call gets its outcome, and the message that tells the model of it. An error's text is well-formed and not long. */
 export function done(open: Slot, given: Outcome, decision: Decision | undefined = open.decision): Update {
-  const outcome = "error" in given ? { error: wellFormed(given.error.slice(0, 2000)) } : given;
+  const outcome = "error" in given ? { error: wellFormed(given.error.slice(0, MAX_ERROR_TEXT)) } : given;
   let content = "error" in outcome ? `Error: ${outcome.error}` : outcome.text;
   if (open.edited) content += `\n\n(The arguments were changed to ${JSON.stringify(open.args)})`;
   const message: Message = Object.freeze({ role: "tool", tool_call_id: open.id, content });
@@ -146,14 +149,21 @@ export class Ledger {
 
   /** Takes a saved state over. Every field is checked: what is wrong is a `bad-state` that names it. */
   #load(given: unknown, expectedId: string | undefined): void {
-    check("bad-state", "state", given, { version: "a whole number", id: "a string, not empty", revision: "a whole number", messages: "an array", calls: "an array", steps: "a whole number", usage: "an object", finishReason: "a string?" });
-    const state = keepChecked("bad-state", "state", { ...given, messages: [] }, 510) as unknown as State;
+    check("bad-state", "state", given, {
+      version: "a whole number", id: "a string, not empty", revision: "a whole number", messages: "an array", calls: "an array",
+      steps: "a whole number", usage: "an object", finishReason: "a string?",
+    });
+    const state = keepChecked("bad-state", "state", { ...given, messages: [] }, MAX_STATE_DEPTH) as unknown as State;
     if (state.version !== 1) throw wrong("version", `1: version ${state.version} was written by another release`);
-    if (expectedId !== undefined && expectedId !== state.id) throw new AgentError("bad-options", `options.id is ${quote(expectedId)}, but the state is of the run ${quote(state.id)}`);
+    if (expectedId !== undefined && expectedId !== state.id) {
+      throw new AgentError("bad-options", `options.id is ${quote(expectedId)}, but the state is of the run ${quote(state.id)}`);
+    }
     if (!Object.values(state.usage).every(Number.isFinite)) throw wrong("usage", "an object of numbers");
     ({ id: this.id, steps: this.steps, finishReason: this.finishReason, revision: this.#revision, usage: this.#usage } = state);
     const asked = this.#read(given["messages"] as unknown[], this.messages, "state.messages");
-    if (asked.length !== state.calls.length || asked.some(({ status }) => status === "done")) throw wrong("calls", `the ${asked.length} unanswered calls of the last message`);
+    if (asked.length !== state.calls.length || asked.some(({ status }) => status === "done")) {
+      throw wrong("calls", `the ${asked.length} unanswered calls of the last message`);
+    }
     this.calls = state.calls.map((open, i) => readOpen(open, `calls[${i}]`, asked[i]?.id));
   }
 
@@ -197,7 +207,7 @@ export class Ledger {
     if (this.#list.length < this.messages.length) this.#list = Object.freeze(this.messages.slice());
     this.#snapshot ??= Object.freeze({
       version: 1, id: this.id, revision: this.#revision,
-      messages: this.#list, calls: Object.freeze(this.calls.map((open) => (open.view ??= keep({ ...open, view: undefined }, 510) as OpenCall))),
+      messages: this.#list, calls: Object.freeze(this.calls.map((open) => (open.view ??= keep({ ...open, view: undefined }, MAX_STATE_DEPTH) as OpenCall))),
       steps: this.steps, usage: this.#usage,
       ...(this.finishReason !== undefined && { finishReason: this.finishReason }),
     });
@@ -265,10 +275,13 @@ export class Ledger {
     this.#changed();
   }
 
-  /** Calls that were said to start did not. A store that `save` feeds hasn't heard of it: there, nothing has changed. */
-  retract(calls: readonly Slot[], unsaved: boolean): void {
+  /**
+   * Calls that were said to start did not. A store that `save` feeds hasn't heard of it, so that there nothing has
+   * changed; one that is fed between the steps may have.
+   */
+  retract(calls: readonly Slot[], fedBySave: boolean): void {
     this.move(calls, "ready");
-    if (unsaved) this.#revision -= 2;
+    if (fedBySave) this.#revision -= 2; // the two moves
   }
 
   /** Every call is done: their messages enter the conversation, in the reply's order. */

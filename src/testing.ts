@@ -63,7 +63,9 @@ function checkConversation(messages: readonly Message[]): void {
       throw new Error(`script: messages[${i}] ${what}; a strict server refuses this conversation`);
     };
     if (message.role === "tool") {
-      if (message.tool_call_id !== waiting[0] || waiting.length === 0) fail(`answers ${JSON.stringify(message.tool_call_id)}, but the call to answer next is ${JSON.stringify(waiting[0]) ?? "none"}`);
+      if (message.tool_call_id !== waiting[0] || waiting.length === 0) {
+        fail(`answers ${JSON.stringify(message.tool_call_id)}, but the call to answer next is ${JSON.stringify(waiting[0]) ?? "none"}`);
+      }
       if (typeof message.content !== "string" && !Array.isArray(message.content)) fail("is a tool message without content");
       waiting = waiting.slice(1);
       return;

@@ -1,7 +1,7 @@
 import { AgentError, messageOf, quote } from "./error.ts";
 import { type Args, check, keep, keepChecked, MAX_RESULT, thaw, wellFormed } from "./json.ts";
 import type { Message, ToolDefinition } from "./message.ts";
-import { isStandardSchema, issuesText, type StandardSchema } from "./standard-schema.ts";
+import { isStandardSchema, issuesText, type StandardResult, type StandardSchema } from "./standard-schema.ts";
 import { attempt, isPromise, type Maybe } from "./maybe.ts";
 import type { OpenCall, Outcome } from "./state.ts";
 
@@ -12,7 +12,10 @@ export type JsonSchema = object;
 export interface RunContext {
   /** The call's id. */
   id: string;
-  /** `run id/call id`: unique across runs, the same at every attempt. Pass it on as the idempotency key. */
+  /**
+   * `run id/call id`, a slash or percent sign in the call id escaped: unique across runs, the same at every attempt. Pass it
+   * on as the idempotency key.
+   */
   key: string;
   /** Aborts when the run ends early. */
   signal: AbortSignal;
@@ -20,6 +23,7 @@ export interface RunContext {
 
 /** What `needsApproval` is told beside the arguments. */
 export interface ApprovalContext {
+  /** The call's id. */
   id: string;
   /** The conversation so far. */
   messages: readonly Message[];
@@ -40,17 +44,20 @@ export interface Tool<Output = Args, Input = Output> {
    * `true`: a person must approve each call. A function decides call by call, and only an explicit `false` lets the
    * call run: anything else, a throw too, means that a person must decide.
    */
-  needsApproval?: boolean | ((args: Output, context: ApprovalContext) => boolean | Promise<boolean>) | undefined;
+  needsApproval?: boolean | Callback<Output, ApprovalContext, boolean | Promise<boolean>> | undefined;
   /** `true`: after a crash a call that may have run is simply run again, with the same `key`. */
   idempotent?: boolean | undefined;
   /**
    * Returns the result: anything JSON can hold (at most 16 MiB of it), `undefined` counts as null. What it throws is
    * told to the model. Absent: a person (or the client) supplies the result.
    */
-  run?: ((args: Output, context: RunContext) => unknown) | undefined;
+  run?: Callback<Output, RunContext, unknown> | undefined;
   /** Never set: carries the type of the arguments as the model gives them. */
   readonly "~input"?: Input;
 }
+
+/** A function, compared as methods are, so that a `Record<string, Tool>` may hold tools of all kinds. */
+type Callback<A, Context, Result> = { of(args: A, context: Context): Result }["of"];
 
 /** A tool whose types nobody needs to know. */
 export type AnyTool = Tool<unknown, unknown>;
@@ -66,18 +73,23 @@ export interface Toolbox {
   readonly definitions: readonly ToolDefinition[];
 }
 
+const NAME = /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/;
+const FIELDS = {
+  description: "a string?", parameters: "a schema?", jsonSchema: "an object?", needsApproval: "a boolean or a function?", idempotent: "a boolean?",
+  run: "a function?",
+} as const;
+
 /** Checks the tools; what is wrong is a `bad-options` that names the tool and the field. */
 export function toolbox(tools: object = {}): Toolbox {
   const byName = new Map<string, AnyTool>();
   const definitions = Object.entries(tools).map(([name, given]: [string, unknown]): ToolDefinition => {
     const where = `tools.${name}`;
-    if (!/^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/.test(name)) throw new AgentError("bad-options", `the tool name ${quote(name)} must match ^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$, or servers refuse it`);
-    check("bad-options", where, given, {
-      description: "a string?", parameters: "a schema?", jsonSchema: "an object?", needsApproval: "a boolean or a function?", idempotent: "a boolean?", run: "a function?", "~input": "an object?",
-    }, false);
-    byName.set(name, given as AnyTool);
-    const { description } = given;
-    return Object.freeze({ type: "function", function: Object.freeze({ name, ...(description !== undefined && { description: String(description) }), parameters: modelSchema(where, given as AnyTool) }) });
+    if (!NAME.test(name)) throw new AgentError("bad-options", `the tool name ${quote(name)} must match ${NAME.source}, or servers refuse it`);
+    check("bad-options", where, given, FIELDS, false);
+    const tool = given as AnyTool;
+    byName.set(name, tool);
+    const description = tool.description === undefined ? {} : { description: tool.description };
+    return Object.freeze({ type: "function", function: Object.freeze({ name, ...description, parameters: modelSchema(where, tool) }) });
   });
   return { byName, definitions: Object.freeze(definitions) };
 }
@@ -94,7 +106,11 @@ function modelSchema(where: string, { parameters = { type: "object", properties:
       problem = ` (${messageOf(error)})`;
     }
   }
-  if (!schema) throw new AgentError("bad-options", `${where}: ${standard?.vendor} gives no JSON Schema for the model${problem}; add jsonSchema: ${HINTS[standard?.vendor ?? ""] ?? "{ … }"}`);
+  if (!schema) {
+    const vendor = standard?.vendor ?? "";
+    const hint = (!problem && HINTS[vendor]) || "{ … }";
+    throw new AgentError("bad-options", `${where}: ${vendor} gives no JSON Schema for the model${problem}; add jsonSchema: ${hint}`);
+  }
   const { $schema: _, ...rest } = keepChecked("bad-options", `${where}.parameters`, schema) as Args;
   if ((rest["type"] ?? "object") !== "object") throw new AgentError("bad-options", `${where}.parameters.type must be "object"`);
   return Object.freeze(rest);
@@ -115,8 +131,8 @@ export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<V
   // A copy each time: a schema, or the tool, may change its input in place.
   if (!isStandardSchema(parameters)) return { value: thaw(args) };
   const refused = (problem: string): Valid => ({ error: `its arguments don't fit: ${problem}` });
-  const { validate } = parameters["~standard"];
-  return attempt(() => validate(thaw(args)), (result) => (result && !result.issues ? result : refused(issuesText(result?.issues ?? []))), (error) => refused(messageOf(error)));
+  const read = (result: StandardResult<unknown> | undefined): Valid => (result && !result.issues ? result : refused(issuesText(result?.issues ?? [])));
+  return attempt(() => parameters["~standard"].validate(thaw(args)), read, (error) => refused(messageOf(error)));
 }
 
 /** Runs a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
@@ -131,7 +147,8 @@ export function runTool(
   const ran = (value: unknown): Outcome => (value instanceof Error ? failed(value) : resultOf(value));
   // Ids come from the model: a slash in one must not make it the key of another run's call.
   const key = `${runId}/${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}`;
-  const enter = (valid: Valid): Maybe<Outcome> => ("error" in valid ? { error: `not run: ${valid.error}` } : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed));
+  const enter = (valid: Valid): Maybe<Outcome> =>
+    "error" in valid ? { error: `not run: ${valid.error}` } : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed);
   const valid = validate(tool, args);
   return isPromise(valid) ? valid.then(enter) : enter(valid);
 }

@@ -42,7 +42,7 @@ describe("options", () => {
     [{ decisions: [true] }, "options.decisions must be an object"],
     [{ tools: new Map() }, "options.tools must be an object"],
     [{ decisions: new Map() }, "options.decisions must be an object"],
-    [{ aprove: () => true }, 'options has no field "aprove", only call,tools,messages,state,decisions,approve,save,recover,maxSteps,concurrency,onToolError,id,signal'],
+    [{ aprove: () => true }, 'options has no field "aprove", only call, tools, messages, state, decisions, approve, save, recover, maxSteps, concurrency, onToolError, id, signal'],
   ])("%o is bad-options, thrown by agent() itself: %s", (wrong, message) => {
     const error = caught(() => agent({ call, tools, messages: [user], ...wrong } as never));
     expect(error).toBeInstanceOf(AgentError);
@@ -243,6 +243,10 @@ describe("streaming", () => {
 
   test("deltas are handed over as they arrive, then the reply enters as a whole", async () => {
     expect((await trace({ call: stream })).lines).toEqual(["reasoning hm", "text he", "text llo", "message", "final stop: hello"]);
+  });
+
+  test("a call may also promise its stream", async () => {
+    expect((await trace({ call: async () => stream() })).lines).toEqual(["reasoning hm", "text he", "text llo", "message", "final stop: hello"]);
   });
 
   test("a stream that throws leaves nothing of its reply behind, and the state goes on", async () => {
@@ -450,6 +454,22 @@ describe("a consumer that goes away", () => {
     await expect(run.return()).resolves.toEqual({ done: true, value: undefined });
     await expect(step).resolves.toEqual({ done: true, value: undefined });
     expect(told?.aborted).toBe(true);
+  });
+
+  test("await using ends a run, where the engine knows it", async () => {
+    const { asyncDispose } = Symbol as { asyncDispose?: symbol };
+    const run = agent({ call: script("ok"), messages: [user] });
+    await run.next();
+    if (asyncDispose) await (run as unknown as Record<symbol, () => Promise<void>>)[asyncDispose]?.();
+    else await run.return();
+    expect(await run.next()).toEqual({ done: true, value: undefined });
+  });
+
+  test("throw() ends a run with what it is given", async () => {
+    const run = agent({ call: script(p("a")), tools, messages: [user] });
+    await run.next();
+    await expect(run.throw(new Error("enough"))).rejects.toThrow("enough");
+    expect(await collect(run)).toEqual([]);
   });
 
   test("a run that is never iterated, or returned first, does nothing", async () => {

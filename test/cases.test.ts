@@ -40,7 +40,7 @@ test("a plain call runs beside a gated one that waits, and the gated one gets it
 
 test.each([[[toolCall("nope", {}, "x"), g("a")]], [[g("a"), toolCall("nope", {}, "x")]]])("an unknown tool beside a gated call changes nothing for it, in either order", async (calls) => {
   const paused = await trace({ call: script(calls, "ok"), tools });
-  expect(paused.lines).toEqual(["message", "error x: not run: there is no tool \"nope\", only g,p", "ask a approval"]);
+  expect(paused.lines).toEqual(["message", "error x: not run: there is no tool \"nope\"; the tools are: g, p", "ask a approval"]);
 });
 
 test("two gated calls approved one after the other, the later one first: each runs once, the model is asked once", async () => {
@@ -58,7 +58,7 @@ test("an approval given again on the state after it ran is refused", async () =>
   const call = script([g("a"), g("b")], "ok");
   const first = await trace({ call, tools });
   const second = await trace({ call, tools, state: first.state, decisions: { a: true } });
-  expect(() => agent({ call, tools, state: second.state, decisions: { a: true } })).toThrow('there is no pending call "a" in the state, only "b"');
+  expect(() => agent({ call, tools, state: second.state, decisions: { a: true } })).toThrow('the call "a" is not pending in the state (it may have been decided already); pending: "b"');
   expect(ran).toEqual(["a"]);
 });
 

@@ -31,8 +31,8 @@ function nested(depth: number): unknown {
 
 describe("a decision is refused before anything happened", () => {
   test.each([
-    ['there is no pending call "x" in the state, only "a","q","i"', { x: true }],
-    ['there is no pending call "toString" in the state, only "a","q","i"', { toString: true }],
+    ['the call "x" is not pending in the state (it may have been decided already); pending: "a", "q", "i"', { x: true }],
+    ['the call "toString" is not pending in the state (it may have been decided already); pending: "a", "q", "i"', { toString: true }],
     ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: "yes" }],
     ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: 1 }],
     ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: null }],
@@ -42,13 +42,13 @@ describe("a decision is refused before anything happened", () => {
     ['the decision on call "a" must be true, false, { approved, args | reason }, { result } or { rerun: true }', { a: Object.create({ approved: true }) as object }],
     ['the decision on call "a".approved must be a boolean', { a: { approved: "false" } }],
     ['the decision on call "a".approved must be a boolean', { a: { approved: 1 } }],
-    ['the decision on call "a" has no field "arguments", only approved,args', { a: { approved: true, arguments: {} } }],
-    ['the decision on call "a" has no field "reason", only approved,args', { a: { approved: true, reason: "x" } }],
-    ['the decision on call "a" has no field "args", only approved,reason', { a: { approved: false, args: {} } }],
-    ['the decision on call "a" has no field "result", only approved,args', { a: { approved: true, result: 1 } }],
+    ['the decision on call "a" has no field "arguments", only approved, args', { a: { approved: true, arguments: {} } }],
+    ['the decision on call "a" has no field "reason", only approved, args', { a: { approved: true, reason: "x" } }],
+    ['the decision on call "a" has no field "args", only approved, reason', { a: { approved: false, args: {} } }],
+    ['the decision on call "a" has no field "result", only approved, args', { a: { approved: true, result: 1 } }],
     ['the decision on call "a" has no field "rerun", only result', { a: { result: 1, rerun: true } }],
     ['the decision on call "a".reason must be a string', { a: { approved: false, reason: 7 } }],
-    ['the decision on call "a" can\'t be taken: the arguments are not an object', { a: { approved: true, args: undefined } }],
+    ['the decision on call "a" has args that are undefined; leave them out to run it as shown', { a: { approved: true, args: undefined } }],
     ['the decision on call "a".args must be an object', { a: { approved: true, args: [1] } }],
     ['the decision on call "a" can\'t be taken: JSON can\'t hold NaN', { a: { approved: true, args: { n: Number.NaN } } }],
     ['the decision on call "a" can\'t be taken: it has a key __proto__', { a: { approved: true, args: JSON.parse('{"__proto__":1}') as object } }],
@@ -59,12 +59,12 @@ describe("a decision is refused before anything happened", () => {
     ['the decision on call "a" can\'t be taken: it is larger than 16 MiB', { a: { result: "x".repeat(16 * 1024 * 1024) } }],
     ['the decision on call "a" can\'t be taken: it is nested too deep, or contains itself', { a: { result: nested(500) } }],
     ['the decision on call "a" can\'t be taken: JSON can\'t hold a BigInt', { a: { result: 1n } }],
-    ['the decision on call "a" can\'t be that: the call never ran', { a: { rerun: true } }],
+    ['the decision on call "a" can\'t rerun it: it never ran', { a: { rerun: true } }],
     ['the decision on call "a".rerun must be true', { a: { rerun: 1 } }],
     ['the decision on call "q" can\'t approve it: its tool has no run; say { result } or { approved: false }', { q: true }],
-    ['the decision on call "i" can\'t be that: the call may have run already; say { rerun: true }, { result } or { approved: false }', { i: true }],
-    ['the decision on call "i" can\'t be that: the call may have run already; say { rerun: true }, { result } or { approved: false }', { i: { approved: true, args: {} } }],
-    ['there is no pending call "x" in the state, only "a","q","i"', { q: { result: 1 }, x: true }],
+    ['the decision on call "i" can\'t approve it: it may have run already; say { rerun: true }, { result } or { approved: false }', { i: true }],
+    ['the decision on call "i" can\'t approve it: it may have run already; say { rerun: true }, { result } or { approved: false }', { i: { approved: true, args: {} } }],
+    ['the call "x" is not pending in the state (it may have been decided already); pending: "a", "q", "i"', { q: { result: 1 }, x: true }],
   ])("%s", async (message, decisions) => {
     const state = await waiting(true);
     const before = JSON.stringify(state);
@@ -85,7 +85,7 @@ describe("a decision is refused before anything happened", () => {
   });
 
   test("a decision without a state has no call to be on", () => {
-    expect(() => agent({ call: script("ok"), tools, messages: [user], decisions: { a: true } })).toThrow('there is no pending call "a" in the state, only none');
+    expect(() => agent({ call: script("ok"), tools, messages: [user], decisions: { a: true } })).toThrow('the call "a" is not pending in the state (it may have been decided already); pending: none');
   });
 });
 
@@ -221,6 +221,13 @@ describe("the caller's policy", () => {
     expect(steps.find((step) => step.type === "tool-result")).toMatchObject({ decision: { approved: true } });
     const free = await one("p", () => true);
     expect(free.steps.find((step) => step.type === "tool-result")).not.toHaveProperty("decision");
+  });
+
+  test("is told of a tool without run that it is gated, whatever its needsApproval says", async () => {
+    const seen: boolean[] = [];
+    const human = { ask: tool({ needsApproval: false }) };
+    await trace({ call: script(toolCall("ask", {}, "a")), tools: human, approve: (_, __, { gated }) => (seen.push(gated), true) });
+    expect(seen).toEqual([true]);
   });
 
   test("is not asked about what can't run", async () => {

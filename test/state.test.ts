@@ -192,7 +192,7 @@ describe("after a crash", () => {
 
   test("a state with started calls is in-flight without recover, naming them", async () => {
     const state = await died("p", "i");
-    expect(() => agent({ call: script(), tools, state })).toThrow(expect.objectContaining({ code: "in-flight", message: 'another process may be running p "p",i "i"; if that process is gone, go on with recover: true' }) as Error);
+    expect(() => agent({ call: script(), tools, state })).toThrow(expect.objectContaining({ code: "in-flight", message: 'another process may be running p "p", i "i"; if that process is gone, go on with recover: true' }) as Error);
     expect(() => agent({ call: script(), tools, state, recover: false })).toThrow(AgentError);
   });
 
@@ -204,7 +204,7 @@ describe("after a crash", () => {
 
   test("an old approval can't answer an interrupted call, not even together with recover", async () => {
     const state = await died("g");
-    expect(() => agent({ call: script(), tools, state, recover: true, decisions: { g: true } })).toThrow('there is no pending call "g"');
+    expect(() => agent({ call: script(), tools, state, recover: true, decisions: { g: true } })).toThrow('the call "g" is not pending in the state');
     const { state: asked } = await trace({ call: script(), tools, state, recover: true });
     expect(() => agent({ call: script(), tools, state: asked, decisions: { g: true } })).toThrow("may have run already");
     expect(asked.calls[0]).not.toHaveProperty("decision");

@@ -58,9 +58,20 @@ async function files(): Promise<Record<string, string>> {
   return found;
 }
 
-function start(args: readonly string[], env: Record<string, string> = {}): { child: ReturnType<typeof spawn>; ended: Promise<{ code: number | null; out: string; err: string }> } {
+/** Loaded before the program: its next unlink never comes to an end, so that it can be killed right there. */
+const hang = (place: "before" | "after"): string => `
+  const fs = require("node:fs/promises");
+  const { unlink } = fs;
+  fs.unlink = async (path) => {
+    if (${place === "after"}) await unlink(path);
+    await new Promise(() => setInterval(() => {}, 1e9));
+  };`;
+
+function start(args: readonly string[], hangs?: "before" | "after", env: Record<string, string> = {}): { child: ReturnType<typeof spawn>; ended: Promise<{ code: number | null; out: string; err: string }> } {
   // os.tmpdir() goes by TMPDIR, or by TEMP on Windows. npm sets INIT_CWD, also when it runs these tests.
-  const child = spawn(process.execPath, [program, ...args], { env: { ...process.env, TMPDIR: home, TEMP: home, INIT_CWD: home, ...env } });
+  const preload = join(dirname(program), `hang-${hangs}.cjs`);
+  if (hangs) writeFileSync(preload, hang(hangs));
+  const child = spawn(process.execPath, [...(hangs ? ["--require", preload] : []), program, ...args], { env: { ...process.env, TMPDIR: home, TEMP: home, INIT_CWD: home, ...env } });
   let out = "";
   let err = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
@@ -107,7 +118,7 @@ async function until(isTrue: () => Promise<boolean> | boolean): Promise<void> {
 
 /** Starts, and kills the process in the middle of a delete: before or after the file is gone. */
 async function killedIn(place: "before" | "after", path: string, ...args: string[]): Promise<void> {
-  const { child, ended } = start([folder, ...args], { TIDY_HANG: place });
+  const { child, ended } = start([folder, ...args], place);
   await until(async () => (await state()).calls.some(({ status, args }) => status === "started" && args["path"] === path) && (place === "before" || !existsSync(join(folder, path))));
   child.kill("SIGKILL");
   await ended;
@@ -206,7 +217,7 @@ Answered by a person:
     await fill({ "c.tmp": "1" });
     await tidy();
     expect((await state()).id).not.toBe(ended.id);
-    expect(await tidy("--approve", id)).toMatchObject({ code: 1, err: expect.stringMatching(/^there is no pending call/) });
+    expect(await tidy("--approve", id)).toMatchObject({ code: 1, err: expect.stringMatching(/^the call "[^"]+" is not pending in the state/) });
     expect(await files()).toEqual({ "b.txt": "2", "c.tmp": "1" });
   });
 
@@ -234,7 +245,7 @@ Answered by a person:
   });
 
   test("with a key it says that the built-in model is used", async () => {
-    expect((await start([folder], { ANTHROPIC_API_KEY: "x" }).ended).err).toBe("ANTHROPIC_API_KEY is set, but the adapters for real models aren't there yet: the built-in model is used.\n");
+    expect((await start([folder], undefined, { ANTHROPIC_API_KEY: "x" }).ended).err).toBe("ANTHROPIC_API_KEY is set, but the adapters for real models aren't there yet: the built-in model is used.\n");
   });
 });
 
@@ -253,10 +264,10 @@ describe("wrong input is one line and exit code 1, and nothing is lost", () => {
     await fill({ "a.tmp": "1", "b.tmp": "2" });
     await paused();
     const a = await idOf("a.tmp");
-    expect(await refused("--approve", a, "--reject", "nobody")).toContain('there is no pending call "nobody"');
+    expect(await refused("--approve", a, "--reject", "nobody")).toContain('the call "nobody" is not pending in the state');
     expect(await refused("--edit", a, "[1]")).toContain("must be an object");
     expect(await refused("--edit", a, '{"path":7}')).toContain("path must be a string");
-    expect(await refused("--rerun", a)).toContain("the call never ran");
+    expect(await refused("--rerun", a)).toContain("it never ran");
     expect(await refused("--force")).toContain("there is no --force");
   });
 
@@ -298,7 +309,7 @@ describe("killed in the middle", () => {
     expect(code).toBe(0);
     expect(out).toContain(`${a}  delete  (interrupted: it had begun when its process ended, and may or may not have run)`);
     expect(out).toContain(`${b}  delete  (approval)`);
-    expect(await tidy("--approve", a)).toMatchObject({ code: 1, err: expect.stringContaining("the call may have run already") });
+    expect(await tidy("--approve", a)).toMatchObject({ code: 1, err: expect.stringContaining("it may have run already") });
     expect((await tidy("--approve-all")).out).toContain('✓ delete {"deleted":"b.tmp"}');
     expect(await files()).toEqual({ "a.tmp": "1" });
     expect((await tidy("--rerun", a)).out).toContain('Deleted:\n  "a.tmp" (temporary)');
@@ -338,7 +349,7 @@ describe("two processes at once", () => {
     await fill({ "a.tmp": "1", "b.tmp": "2" });
     await paused();
     const [a, b] = [await idOf("a.tmp"), await idOf("b.tmp")];
-    const { child, ended } = start([folder, "--approve", a], { TIDY_HANG: "before" });
+    const { child, ended } = start([folder, "--approve", a], "before");
     await until(async () => (await state()).calls.some(({ status }) => status === "started"));
     const before = await fs.readFile(`${folder}.tidy.json`);
     const second = await tidy("--approve", b);
@@ -359,7 +370,7 @@ describe("two processes at once", () => {
     await fs.writeFile(`${folder}.tidy.json.lock-${dead}-00000000`, "");
     const ends = await Promise.all(Array.from({ length: 4 }, () => tidy("--approve", id)));
     expect(ends.map(({ code }) => code).sort()).toEqual([0, 1, 1, 1]);
-    for (const { code, err } of ends) if (code === 1) expect(err).toMatch(/^(process \d+ is at work here|there is no pending call) [^\n]*\n$/);
+    for (const { code, err } of ends) if (code === 1) expect(err).toMatch(/^(process \d+ is at work here|the call "[^"]+" is not pending in the state) [^\n]*\n$/);
     expect(await fs.readdir(home)).toEqual(["folder", "folder.tidy.json"]);
   });
 });

@@ -21,7 +21,7 @@ describe("tools are checked when they are given", () => {
     ["t", null, "tools.t must be an object"],
     ["t", () => 1, "tools.t must be an object"],
     ["t", { run: "x" }, "tools.t.run must be a function"],
-    ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description,parameters,jsonSchema,needsApproval,idempotent,run'],
+    ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description, parameters, jsonSchema, needsApproval, idempotent, run'],
     ["t", { description: 1 }, "tools.t.description must be a string"],
     ["t", { idempotent: "yes" }, "tools.t.idempotent must be a boolean"],
     ["t", { parameters: [] }, "tools.t.parameters must be a schema"],
@@ -30,7 +30,7 @@ describe("tools are checked when they are given", () => {
     ["t", { parameters: { type: "object", default: 1n } }, "tools.t.parameters must be plain JSON: JSON can't hold a BigInt"],
     ["t", { parameters: schema((value) => ({ value }), undefined, "zod") }, "tools.t: zod gives no JSON Schema for the model; add jsonSchema: z.toJSONSchema(schema), or with zod 3 zodToJsonSchema(schema)"],
     ["t", { parameters: schema((value) => ({ value }), undefined, "other") }, "tools.t: other gives no JSON Schema for the model; add jsonSchema: { … }"],
-    ["t", { parameters: schema((value) => ({ value }), () => { throw new Error("a Date"); }, "zod") }, "tools.t: zod gives no JSON Schema for the model (a Date); add jsonSchema: z.toJSONSchema(schema)"],
+    ["t", { parameters: schema((value) => ({ value }), () => { throw new Error("a Date"); }, "zod") }, "tools.t: zod gives no JSON Schema for the model (a Date); add jsonSchema: { … }"],
   ])("%s: %o is bad-options", (name, t, message) => {
     expect(() => agent({ call, messages: [user], tools: { [name]: t } as never })).toThrow(expect.objectContaining({ code: "bad-options", message: expect.stringContaining(message) as string }) as Error);
   });
@@ -151,12 +151,12 @@ describe("arguments from the model", () => {
   });
 
   test("a call of a run without tools is told that there are none", async () => {
-    expect((await trace({ call: script(toolCall("t", {}, "a"), "ok") })).lines[1]).toBe('error a: not run: there is no tool "t", only none');
+    expect((await trace({ call: script(toolCall("t", {}, "a"), "ok") })).lines[1]).toBe('error a: not run: there is no tool "t"; the tools are: none');
   });
 
   test.each(["constructor", "toString", "__proto__", "hasOwnProperty"])("a call of %s finds no tool through the prototype", async (name) => {
     const { lines } = await trace({ call: script(toolCall(name, {}, "a"), "ok"), tools: { t: { run: () => 1 } } });
-    expect(lines[1]).toBe(`error a: not run: there is no tool "${name}", only t`);
+    expect(lines[1]).toBe(`error a: not run: there is no tool "${name}"; the tools are: t`);
   });
 
   test("a tool may be named like something of the prototype, and its call like one too", async () => {

@@ -1,5 +1,4 @@
-import { agent, type AgentRun, type Decision, type State, type Step } from "yieldagent";
-import { collect } from "yieldagent/testing";
+import { agent, type AgentRun, type State, type Step } from "yieldagent";
 
 type Options = Parameters<typeof agent>[0];
 
@@ -51,5 +50,3 @@ export function toldTo(state: State): Record<string, unknown> {
 }
 
 export const user = { role: "user", content: "go" };
-export type { Decision, Options };
-export { collect };

@@ -78,7 +78,11 @@ export async function compiles(): Promise<void> {
   const any: AgentRun = run;
   const log = (step: Step): string => step.type;
   for await (const step of run) log(step);
-  const dynamic: Record<string, Tool> = { plain };
+  interface Letter { to: string }
+  const byInterface = agent({ call, messages, tools: { letter: tool<Letter>({ run: ({ to }) => to }) } });
+  const also: AgentRun = byInterface;
+  for await (const step of byInterface) if (step.type === "tool-start") same<typeof step.args.to, string>(Boolean(log(step) && also) as true);
+  const dynamic: Record<string, Tool> = { plain, given, typed };
   for await (const step of agent({ call, messages, tools: { ...dynamic, given } })) if (step.type === "tool-start" && step.tool === "given") step.args;
   same<Awaited<ReturnType<typeof collect<Step>>>, Step[]>(true);
 

@@ -82,9 +82,7 @@ export function fileTools(root: string): FileTools {
         // Days may lie between the question and the answer: what the person was shown must be true now.
         if (size !== undefined && size !== stats.size) throw new Refused(`${quoted(path)} has ${stats.size} bytes now, not ${size}`);
         if (sameAs !== undefined) await checkCopy(root, path, stats, sameAs);
-        await hangForTests("before");
         await unlink(place);
-        await hangForTests("after");
         return { deleted: path };
       },
     }),
@@ -231,9 +229,4 @@ function fields<T>(kinds: Record<keyof T & string, "string" | "string?" | "numbe
       },
     },
   };
-}
-
-/** TIDY_HANG=before or =after: a delete goes no further than that, and the tests can kill it there. */
-async function hangForTests(place: "before" | "after"): Promise<void> {
-  if (process.env["TIDY_HANG"] === place) await new Promise((resolve) => setTimeout(resolve, 2 ** 31 - 1));
 }
