@@ -7,7 +7,7 @@ import { attempt, isPromise } from "./maybe.ts";
 import { type Call, type Message, textOf, type Usage } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
-import { type AnyTool, type JsonSchema, runTool, type Tool, type Toolbox, toolbox } from "./tool.ts";
+import { type AnyTool, type JsonSchema, runTool, type Tool, type Toolbox, toolbox, type Valid, validate } from "./tool.ts";
 
 /** A record of tools, by name. `Input` and `Output` are inferred: for each tool, its arguments before and after its schema. */
 export type Tools<Input, Output> =
@@ -133,12 +133,16 @@ async function* loop(
       } else if (ledger.has("new")) {
         // Every call is classified before any runs.
         for (const open of ledger.in("new")) {
-          const update = classify(open, tools, approve, ledger);
+          const update = classify(open, tools, approve, ledger, life);
           updates.push(isPromise(update) ? await life.until(update) : update);
         }
       } else if (running < concurrency && ledger.has("ready")) {
         // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
         const batch = ledger.in("ready").slice(0, concurrency - running);
+        // Schemas are asked first, since a call that waits for one hasn't run.
+        const checks = batch.map((open) => validate(toolOf(open), open.args));
+        const inputs = checks.some(isPromise) ? await life.until(Promise.all(checks)) : (checks as Valid[]);
+        life.check();
         ledger.move(batch, "started");
         let announced = 0;
         try {
@@ -154,9 +158,9 @@ async function* loop(
         let entered = 0;
         for (const open of batch) {
           if (life.ended) break;
-          entered++;
+          const input = inputs[entered++] as Valid;
           running++;
-          attempt(() => runTool(toolOf(open), open, ledger.id, life.signal, onToolError), (outcome) => {
+          attempt(() => runTool(toolOf(open), open, input, ledger.id, life.signal, onToolError), (outcome) => {
             finished.push(done(open, outcome));
             wake();
           }, (error) => life.end(error));
@@ -167,6 +171,7 @@ async function* loop(
         }
       } else if (running > 0) {
         if (finished.length === 0) await life.until(new Promise<void>((resolve) => (wake = resolve)));
+        life.check();
         running -= finished.length;
         updates = finished.splice(0);
       } else if (ledger.has("pending")) {

@@ -13,19 +13,21 @@ export async function* deltas(stream: AsyncGenerator<Delta, Reply>, life: Lifeli
   let reading = false;
   try {
     for (;;) {
+      life.check();
       reading = true;
       const { done, value } = await life.until(stream.next());
       if (done) return value;
       reading = false;
       if (!isObject(value) || (value.type !== "text" && value.type !== "reasoning") || typeof value.text !== "string") {
-        throw new AgentError("bad-reply", 'a streaming call must yield { type: "text" | "reasoning", text }');
+        const error = new AgentError("bad-reply", 'a streaming call must yield { type: "text" | "reasoning", text }');
+        life.end(error);
+        throw error;
       }
       yield { type: value.type, text: value.text } as { type: "text" | "reasoning"; text: string };
-      life.check();
     }
   } finally {
-    // A stream that is being read closes when its read ends, which may be never; an abort waits for nothing.
-    const closed = Promise.resolve(stream.return?.(undefined as never)).catch(() => {});
+    // A stream that is being read closes when its read ends, which may be never. A run that has ended early waits for nothing.
+    const closed = (async () => stream.return?.(undefined as never))().catch(() => {});
     if (!reading && (life.left || !life.ended)) await closed;
   }
 }

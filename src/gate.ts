@@ -1,6 +1,7 @@
 import { checkDecision, type Decision, type PendingReason } from "./decision.ts";
 import { AgentError, quote } from "./error.ts";
 import { type Args, isObject, thaw } from "./json.ts";
+import type { Lifeline } from "./lifeline.ts";
 import type { Maybe } from "./maybe.ts";
 import type { Message } from "./message.ts";
 import { isStandardSchema } from "./standard-schema.ts";
@@ -21,7 +22,7 @@ export type Approve = (
  * Who decides on a new call. It may run undecided only if its tool waives a person and the caller's policy has no
  * objection; what can't run is answered at once, so that nobody is asked about it.
  */
-export function classify(open: Slot, { byName, definitions }: Toolbox, approve: Approve | undefined, ledger: Ledger): Maybe<Update> {
+export function classify(open: Slot, { byName, definitions }: Toolbox, approve: Approve | undefined, ledger: Ledger, life: Lifeline): Maybe<Update> {
   if (open.error) return done(open, { error: open.error });
   const tool = byName.get(open.tool);
   if (!tool) {
@@ -29,17 +30,19 @@ export function classify(open: Slot, { byName, definitions }: Toolbox, approve: 
     return done(open, { error: `not run: there is no tool ${quote(open.tool)}; the tools are: ${names || "none"}` });
   }
   const nothingToConsult = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
-  return nothingToConsult ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger);
+  return nothingToConsult ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger, life);
 }
 
-async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger): Promise<Update> {
+async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger, life: Lifeline): Promise<Update> {
   const valid = await validate(tool, open.args);
+  life.check(); // nobody is asked for a run that has ended meanwhile
   if ("error" in valid) return done(open, { error: `not run: ${valid.error}` });
   const { id, args } = open;
   const { messages } = ledger.state;
   const { needsApproval = false } = tool;
   const answer = typeof needsApproval === "function" ? await ask(() => needsApproval(valid.value, { id, messages })) : needsApproval;
   const gated = answer !== false || !tool.run;
+  life.check();
   const verdict = approve ? await ask(() => approve(open.tool, thaw(args), { id, messages, gated })) : true;
   if (!isObject(verdict)) return judged(open, tool, gated || verdict !== true);
   try {

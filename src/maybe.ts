@@ -6,7 +6,7 @@ export function isPromise<T>(value: Maybe<T>): value is PromiseLike<T> {
 }
 
 /** `next` of what `work` returns, at once if it is there; `failed` of what it throws or rejects with. */
-export function attempt<T, U>(work: () => Maybe<T>, next: (value: T) => U, failed: (error: unknown) => U): Maybe<U> {
+export function attempt<T, U>(work: () => Maybe<T>, next: (value: T) => Maybe<U>, failed: (error: unknown) => Maybe<U>): Maybe<U> {
   let value: Maybe<T>;
   try {
     value = work();

@@ -104,7 +104,7 @@ export interface ReadCall {
 
 /**
  * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
- * empty `tool_calls` goes, each call gets an id of its own and a type, and arguments that are no JSON object become
+ * empty `tool_calls` goes, each call gets an id of its own (not `__proto__`, which `decisions[id] = …` would lose) and a type, and arguments that are no JSON object become
  * `"{}"`. `ids` holds the ids of the conversation and gets the new ones; with `step`, fresh ids are deterministic.
  */
 export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
@@ -114,7 +114,7 @@ export function readCalls(message: Message, ids: Set<string>, step: number): { m
   const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
     let id = typeof call.id === "string" ? call.id : "";
-    if (!id || ids.has(id)) for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
+    if (!id || ids.has(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
     ids.add(id);
     calls.push({ id, tool: call.function.name, args, error });
     const type = typeof call.type === "string" && call.type ? call.type : "function";
@@ -140,7 +140,10 @@ function parseArguments(text: unknown): Pick<ReadCall, "args" | "error"> {
   return { args: Object.freeze({}), error: `not run: its arguments ${problem}` };
 }
 
-/** A frozen copy of what can be a call's arguments, whether the model gave them or a person's edit; else a TypeError. */
+/**
+ * A frozen copy of what can be a call's arguments, whether the model gave them or a person's edit; else a TypeError.
+ * `size` is that of the text they came in; the text they are saved in may be longer.
+ */
 export function keepArguments(value: unknown, size?: number): Readonly<Args> {
   if (!isObject(value)) throw new TypeError("the arguments are not an object");
   const args = keep(value, MAX_ARGUMENTS_DEPTH, true) as Args;

@@ -334,7 +334,7 @@ function readOpen(given: OpenCall, where: string, askedId: string | undefined): 
   const message = status === "done" ? keepMessage("bad-state", `state.${where}.message`, given.message) : undefined;
   if (message && !(message.role === "tool" && message.tool_call_id === id)) throw wrong(`${where}.message`, "the call's tool message");
   try {
-    return { id, tool, args: keepArguments(given.args), status, error, reason, decision, edited, message, view: undefined };
+    return { id, tool, args: keepArguments(given.args, 0), status, error, reason, decision, edited, message, view: undefined };
   } catch (error) {
     throw wrong(`${where}.args`, `a call's arguments: ${messageOf(error)}`);
   }

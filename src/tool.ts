@@ -124,7 +124,8 @@ const HINTS: Record<string, string> = {
   effect: "JSONSchema.make(schema)",
 };
 
-type Valid = { readonly value: unknown } | { readonly error: string };
+/** A tool's input, or why its schema refuses it. */
+export type Valid = { readonly value: unknown } | { readonly error: string };
 
 /** What the tool's schema makes of a call's arguments, or why it refuses them. */
 export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<Valid> {
@@ -135,22 +136,21 @@ export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<V
   return attempt(() => parameters["~standard"].validate(thaw(args)), read, (error) => refused(messageOf(error)));
 }
 
-/** Runs a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
+/** Enters a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
 export function runTool(
-  tool: AnyTool, { id, tool: name, args }: OpenCall, runId: string, signal: AbortSignal,
+  tool: AnyTool, { id, tool: name }: OpenCall, input: Valid, runId: string, signal: AbortSignal,
   onToolError: ((error: unknown, call: { tool: string; id: string }) => string) | undefined,
 ): Maybe<Outcome> {
-  const failed = (error: unknown): Outcome => {
+  if ("error" in input) return { error: `not run: ${input.error}` };
+  const failed = (error: unknown): Maybe<Outcome> => {
+    const said = (text: unknown): Outcome => ({ error: typeof text === "string" && text ? text : `the tool failed and may have taken effect: ${messageOf(error)}` });
     const text: unknown = onToolError?.(error, { tool: name, id });
-    return { error: typeof text === "string" && text ? text : `the tool failed and may have taken effect: ${messageOf(error)}` };
+    return isPromise(text) ? text.then(said) : said(text);
   };
-  const ran = (value: unknown): Outcome => (value instanceof Error ? failed(value) : resultOf(value));
+  const ran = (value: unknown): Maybe<Outcome> => (value instanceof Error ? failed(value) : resultOf(value));
   // Ids come from the model: a slash in one must not make it the key of another run's call.
   const key = `${runId}/${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}`;
-  const enter = (valid: Valid): Maybe<Outcome> =>
-    "error" in valid ? { error: `not run: ${valid.error}` } : attempt(() => tool.run?.(valid.value, { id, key, signal }), ran, failed);
-  const valid = validate(tool, args);
-  return isPromise(valid) ? valid.then(enter) : enter(valid);
+  return attempt(() => tool.run?.(input.value, { id, key, signal }), ran, failed);
 }
 
 /** A tool's result as the state can hold it. The tool has run, so it is never run again for a result that can't be kept. */

@@ -356,6 +356,21 @@ describe("save", () => {
     else expect(state).toMatchObject({ revision: 0, messages: [user] });
   });
 
+  test("a save that fails is the last one, whatever comes in meanwhile", async () => {
+    const saved: string[] = [];
+    const both = { now: tool({ run: () => "A" }), soon: tool({ run: async () => "B" }) };
+    const save = async (state: State) => {
+      saved.push(statuses(state));
+      if (statuses(state) !== "done started") return;
+      await new Promise((resolve) => setTimeout(resolve));
+      throw new Error("disk full");
+    };
+    const { thrown, state } = await trace({ call: script([toolCall("now", {}, "a"), toolCall("soon", {}, "b")]), tools: both, save });
+    expect(thrown).toEqual(new Error("disk full"));
+    expect(saved).toEqual(["new new", "ready ready", "started started", "done started"]);
+    expect(statuses(state)).toBe("started started");
+  });
+
   test("two resumers of one state with compare-and-set: one wins, the other throws having run nothing", async () => {
     const { state } = await trace({ call: script(g("a")), tools });
     let row = stored(state);
@@ -470,6 +485,18 @@ describe("a consumer that goes away", () => {
     await run.next();
     await expect(run.throw(new Error("enough"))).rejects.toThrow("enough");
     expect(await collect(run)).toEqual([]);
+  });
+
+  test("a save that fails while the consumer goes away is thrown to the step that waits for it", async () => {
+    let fail = (): void => {};
+    const save = () => new Promise<void>((_, reject) => (fail = () => reject(new Error("disk full"))));
+    const run = agent({ call: script("ok"), messages: [user], save });
+    const step = run.next();
+    await new Promise((resolve) => setTimeout(resolve));
+    const end = run.return();
+    fail();
+    await expect(step).rejects.toThrow("disk full");
+    await expect(end).resolves.toEqual({ done: true, value: undefined });
   });
 
   test("a run that is never iterated, or returned first, does nothing", async () => {
@@ -607,8 +634,105 @@ describe("an end in the middle", () => {
     expect(threw).toBe(true);
   });
 
+  test("a run that ends while a schema takes its time enters no tool, and the call is ready", async () => {
+    let release = (): void => {};
+    const asked = new Promise<void>((resolve) => (release = resolve));
+    let asks = 0;
+    const slow = { "~standard": { version: 1 as const, vendor: "test", validate: async (value: unknown) => (++asks > 1 && (await asked), { value }) } };
+    const controller = new AbortController();
+    const t = tool({ parameters: slow, jsonSchema: { type: "object" }, run: () => void ran.push("ran") });
+    const run = agent({ call: script(toolCall("t", {}, "a")), tools: { t }, messages: [user], signal: controller.signal });
+    await run.next();
+    const step = run.next();
+    setTimeout(() => controller.abort(new Error("stop")));
+    await expect(step).rejects.toThrow("stop");
+    release();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(ran).toEqual([]);
+    expect(statuses(run.state)).toBe("ready");
+  });
+
+  test("a tool is not asked for a run that ended while its schema took its time", async () => {
+    const controller = new AbortController();
+    let release = (): void => {};
+    const asked = new Promise<void>((resolve) => (release = resolve));
+    const slow = { "~standard": { version: 1 as const, vendor: "test", validate: async (value: unknown) => (controller.abort(new Error("stop")), await asked, { value }) } };
+    let questions = 0;
+    const t = tool({ parameters: slow, jsonSchema: { type: "object" }, needsApproval: () => ++questions > 0, run: () => 1 });
+    expect((await trace({ call: script(toolCall("t", {}, "a")), tools: { t }, signal: controller.signal })).thrown).toEqual(new Error("stop"));
+    release();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(questions).toBe(0);
+  });
+
+  test("a policy is not asked for a run that ended while the tool was asked", async () => {
+    const controller = new AbortController();
+    let release = (): void => {};
+    const t = tool({ needsApproval: () => new Promise<boolean>((resolve) => (release = () => resolve(true), controller.abort(new Error("stop")))), run: () => 1 });
+    let asked = 0;
+    const { thrown } = await trace({ call: script(toolCall("t", {}, "a")), tools: { t }, signal: controller.signal, approve: () => (asked++, true) });
+    expect(thrown).toEqual(new Error("stop"));
+    release();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(asked).toBe(0);
+  });
+
+  test.each([0, 1, 2, 3, 4])("a result that comes in %i ticks before the run ends is kept", async (ticks) => {
+    let open = (): void => {};
+    const gate = new Promise<void>((resolve) => (open = resolve));
+    const both = {
+      pay: tool({ run: async () => (await gate, "paid") }),
+      log: tool({ run: async () => {
+        await gate;
+        for (let i = 0; i < ticks; i++) await undefined;
+        throw new Error("db");
+      } }),
+    };
+    setTimeout(() => open());
+    const { thrown, state } = await trace({ call: script([toolCall("pay", {}, "a"), toolCall("log", {}, "b")]), tools: both, onToolError: (error) => { throw error; } });
+    expect(thrown).toEqual(new Error("db"));
+    expect(statuses(state)).toBe("done started");
+  });
+
+  test("a stream is not begun by a call that has ended the run, and a bad one is not waited for", async () => {
+    const controller = new AbortController();
+    const begun: string[] = [];
+    async function* late(): AsyncGenerator<Delta, Reply> {
+      begun.push("begun");
+      yield { type: "text", text: "x" };
+      return { role: "assistant" };
+    }
+    const { thrown } = await trace({ call: () => (controller.abort(new Error("stop")), late()), signal: controller.signal });
+    expect([thrown, begun]).toEqual([new Error("stop"), []]);
+    async function* bad(): AsyncGenerator<Delta, Reply> {
+      try {
+        yield 5 as never;
+      } finally {
+        await new Promise(() => {});
+      }
+      return { role: "assistant" };
+    }
+    expect((await trace({ call: bad })).thrown).toMatchObject({ code: "bad-reply" });
+  });
+
+  test("a stream whose return throws hides nothing", async () => {
+    const stream = { next: async () => ({ done: false, value: { type: "text", text: "x" } }), return() { throw new Error("sync"); }, [Symbol.asyncIterator]() { return this; } };
+    for await (const _ of agent({ call: () => stream as never, messages: [user] })) break;
+    const controller = new AbortController();
+    const run = agent({ call: () => stream as never, messages: [user], signal: controller.signal });
+    await run.next();
+    controller.abort(new Error("stop"));
+    await expect(run.next()).rejects.toThrow("stop");
+  });
+
+  test("an asynchronous onToolError is waited for, and what it throws ends the run", async () => {
+    const bad = { p: tool({ run: () => { throw new Error("x"); } }) };
+    expect((await trace({ call: script(p("a"), "ok"), tools: bad, onToolError: (async () => "later") as never })).lines[2]).toBe("error a: later");
+    expect((await trace({ call: script(p("a"), "ok"), tools: bad, onToolError: (async () => { throw new Error("fatal"); }) as never })).thrown).toEqual(new Error("fatal"));
+  });
+
   test("an onToolError that gives no text leaves the default one, and a run never hangs on it", async () => {
-    for (const onToolError of [() => undefined, () => Promise.resolve("x"), () => Object.create(null) as never, () => ""]) {
+    for (const onToolError of [() => undefined, () => Promise.resolve(1), () => Object.create(null) as never, () => ""]) {
       const { lines } = await trace({ call: script(p("a"), "ok"), tools: { p: tool({ run: async () => { throw new Error("x"); } }) }, onToolError: onToolError as never });
       expect(lines[2]).toBe("error a: the tool failed and may have taken effect: x");
     }

@@ -128,7 +128,7 @@ describe("a decision is carried out", () => {
   });
 
   test("a result as deep as may be leaves a state that can be saved and resumed", async () => {
-    const { state } = await trace({ call: script(), tools, state: await waiting(), decisions: { a: { result: nested(498) } } });
+    const { state } = await trace({ call: script(), tools, state: await waiting(), decisions: { a: { result: nested(499) } } });
     const again = await trace({ call: script(), tools, state: stored(state) });
     expect(again.lines).toEqual(["ask q answer, i approval"]);
     expect(again.state).toEqual(state);

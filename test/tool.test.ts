@@ -136,6 +136,13 @@ describe("arguments from the model", () => {
     for (const text of [nested(64), JSON.stringify({ s: "x".repeat(1024 * 1024 - 8) })]) expect((await one({ run: () => 1 }, text)).lines).toContain("result a: 1");
   });
 
+  test.each([["numbers", `{"a":[${Array(200_000).fill("1e20").join()}]}`], ["half characters", `{"a":"${"\ud800".repeat(200_000)}"}`]])("of %s that are longer when they are saved can be resumed all the same", async (_, text) => {
+    const gated = { t: tool({ needsApproval: true, run: () => "did" }) };
+    const { state } = await trace({ call: script(toolCall("t", text, "a")), tools: gated });
+    const { lines } = await trace({ call: script("", "ok"), tools: gated, state: stored(state), decisions: { a: true } });
+    expect(lines).toEqual(["start a", 'result a: "did"', "message", "final stop: ok"]);
+  });
+
   test("that are no text at all are not guessed", async () => {
     const reply = { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "t", arguments: { n: 1 } as never } }] };
     const { lines } = await trace({ call: script(reply, "ok"), tools: { t: { run: () => 1 } } });
@@ -159,13 +166,12 @@ describe("arguments from the model", () => {
     expect(lines[1]).toBe(`error a: not run: there is no tool "${name}"; the tools are: t`);
   });
 
-  test("a tool may be named like something of the prototype, and its call like one too", async () => {
+  test("a tool may be named like something of the prototype; a call called __proto__ gets an id that a record can hold", async () => {
     const tools = { constructor: tool({ needsApproval: true, run: () => "built" }) };
     const call = script([toolCall("constructor", {}, "__proto__")], "ok");
     const { state, lines } = await trace({ call, tools });
-    expect(lines).toEqual(["message", "ask __proto__ approval"]);
-    const decisions = JSON.parse('{"__proto__":true}') as Record<string, true>;
-    expect((await trace({ call, tools, state: stored(state), decisions })).lines).toContain('result __proto__: "built"');
+    expect(lines).toEqual(["message", "ask call_1_1 approval"]);
+    expect((await trace({ call, tools, state: stored(state), decisions: { call_1_1: true } })).lines).toContain('result call_1_1: "built"');
   });
 });
 
