@@ -29,10 +29,11 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
   return typeof standard?.validate === "function";
 }
 
-/** The issues in one line: `city: expected a string; days[0]: too small`. */
+/** The issues in one line: `city: expected a string; days.0: too small`. */
 export function issuesText(issues: readonly StandardIssue[]): string {
-  return issues.slice(0, 10).map(({ message, path }) => {
-    const where = (path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".");
-    return where ? `${where}: ${message}` : message;
-  }).join("; ");
+  const texts = Array.from(issues).slice(0, 10).map((issue) => {
+    const where = Array.from(issue?.path ?? [], (part) => String(typeof part === "object" ? (part as { key: PropertyKey } | null)?.key : part)).join(".");
+    return where ? `${where}: ${issue.message}` : String(issue?.message);
+  });
+  return texts.join("; ") || "its schema doesn't say why";
 }
