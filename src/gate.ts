@@ -4,7 +4,7 @@ import { type Args, isObject, thaw } from "./json.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { Maybe } from "./maybe.ts";
 import type { Message } from "./message.ts";
-import { isStandardSchema } from "./standard-schema.ts";
+import { standardOf } from "./standard-schema.ts";
 import { done, type Ledger, type Slot, type Update } from "./state.ts";
 import { type AnyTool, resultOf, type Toolbox, validate } from "./tool.ts";
 
@@ -29,7 +29,7 @@ export function classify(open: Slot, { byName, definitions }: Toolbox, approve: 
     const names = definitions.map((definition) => definition.function.name).join(", ");
     return done(open, { error: `not run: there is no tool ${quote(open.tool)}; the tools are: ${names || "none"}` });
   }
-  const nothingToConsult = !approve && typeof tool.needsApproval !== "function" && !isStandardSchema(tool.parameters);
+  const nothingToConsult = !approve && typeof tool.needsApproval !== "function" && !standardOf(tool.parameters)?.validate;
   return nothingToConsult ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger, life);
 }
 

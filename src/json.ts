@@ -41,7 +41,7 @@ export function keep(value: unknown, depth: number = MAX_DEPTH, strict = false, 
   if (typeof object["toJSON"] === "function") return keep(object["toJSON"](), depth - 1, strict, frozen);
   const keys = Object.keys(object);
   const kind = keys.length > 0 && !(object instanceof Error) ? "Object" : Object.prototype.toString.call(object).slice(8, -1);
-  if (kind !== "Object") throw new TypeError(`JSON can't hold a ${kind}`);
+  if (kind !== "Object") throw new TypeError(`JSON can't hold ${kind} objects`);
   const copy: Args = {};
   for (const key of keys) {
     if (key === "__proto__") throw new TypeError("it has a key __proto__");
@@ -76,8 +76,8 @@ const KINDS = {
   "a boolean or a function": (value: unknown): boolean => typeof value === "boolean" || typeof value === "function",
   "a whole number": (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0,
   "a whole number from 1, or Infinity": (value: unknown): boolean => value === Infinity || (Number.isInteger(value) && (value as number) > 0),
-  // A schema may be a function: arktype's are.
-  "a schema": (value: unknown): boolean => isObject(value) || (typeof value === "function" && "~standard" in value),
+  "a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))": (value: unknown): boolean =>
+    isObject(value) || (typeof value === "function" && "~standard" in value),
   "an array": (value: unknown): boolean => Array.isArray(value),
   "an object": (value: unknown): boolean => isObject(value),
   "true": (value: unknown): boolean => value === true,

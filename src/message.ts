@@ -104,8 +104,9 @@ export interface ReadCall {
 
 /**
  * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
- * empty `tool_calls` goes, each call gets an id of its own (not `__proto__`, which `decisions[id] = …` would lose) and a type, and arguments that are no JSON object become
- * `"{}"`. `ids` holds the ids of the conversation and gets the new ones; with `step`, fresh ids are deterministic.
+ * empty `tool_calls` goes, each call gets a type and an id of its own (and not `__proto__`, which `decisions[id] = …`
+ * would lose), and arguments that are no JSON object become `"{}"`. `ids` holds the ids of the conversation and gets the
+ * new ones; with `step`, fresh ids are deterministic.
  */
 export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
   const calls: ReadCall[] = [];

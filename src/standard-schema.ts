@@ -22,11 +22,12 @@ export interface StandardIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-export function isStandardSchema(value: unknown): value is StandardSchema {
-  // Some libraries' schemas are functions.
-  if ((typeof value !== "object" && typeof value !== "function") || value === null) return false;
-  const standard = (value as { "~standard"?: { validate?: unknown } })["~standard"];
-  return typeof standard?.validate === "function";
+/**
+ * What a schema has under `~standard`: `validate`, or `jsonSchema`, or both, for these are two specifications. A schema
+ * may be a function: arktype's are.
+ */
+export function standardOf(schema: object | undefined): Partial<StandardSchema["~standard"]> | undefined {
+  return (schema as Partial<StandardSchema> | undefined)?.["~standard"];
 }
 
 /** The issues in one line: `city: expected a string; days.0: too small`. */

@@ -1,7 +1,7 @@
 import { AgentError, messageOf, quote } from "./error.ts";
 import { type Args, check, keep, keepChecked, MAX_RESULT, thaw, wellFormed } from "./json.ts";
 import type { Message, ToolDefinition } from "./message.ts";
-import { isStandardSchema, issuesText, type StandardResult, type StandardSchema } from "./standard-schema.ts";
+import { issuesText, standardOf, type StandardResult, type StandardSchema } from "./standard-schema.ts";
 import { attempt, isPromise, type Maybe } from "./maybe.ts";
 import type { OpenCall, Outcome } from "./state.ts";
 
@@ -75,7 +75,11 @@ export interface Toolbox {
 
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/;
 const FIELDS = {
-  description: "a string?", parameters: "a schema?", jsonSchema: "an object?", needsApproval: "a boolean or a function?", idempotent: "a boolean?",
+  description: "a string?",
+  parameters: "a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))?",
+  jsonSchema: "an object?",
+  needsApproval: "a boolean or a function?",
+  idempotent: "a boolean?",
   run: "a function?",
 } as const;
 
@@ -96,7 +100,7 @@ export function toolbox(tools: object = {}): Toolbox {
 
 /** The JSON Schema that the model is given: a Standard Schema's own, in the newest draft that it knows. */
 function modelSchema(where: string, { parameters = { type: "object", properties: {} }, jsonSchema }: AnyTool): Args {
-  const standard = isStandardSchema(parameters) ? parameters["~standard"] : undefined;
+  const standard = standardOf(parameters);
   let schema = jsonSchema ?? (standard ? undefined : parameters);
   let problem = "";
   for (const target of ["draft-2020-12", "draft-07"] as const) {
@@ -129,11 +133,12 @@ export type Valid = { readonly value: unknown } | { readonly error: string };
 
 /** What the tool's schema makes of a call's arguments, or why it refuses them. */
 export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<Valid> {
+  const standard = standardOf(parameters);
   // A copy each time: a schema, or the tool, may change its input in place.
-  if (!isStandardSchema(parameters)) return { value: thaw(args) };
+  if (!standard?.validate) return { value: thaw(args) };
   const refused = (problem: string): Valid => ({ error: `its arguments don't fit: ${problem}` });
   const read = (result: StandardResult<unknown> | undefined): Valid => (result && !result.issues ? result : refused(issuesText(result?.issues ?? [])));
-  return attempt(() => parameters["~standard"].validate(thaw(args)), read, (error) => refused(messageOf(error)));
+  return attempt(() => standard.validate?.(thaw(args)), read, (error) => refused(messageOf(error)));
 }
 
 /** Enters a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */

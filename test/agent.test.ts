@@ -28,7 +28,7 @@ describe("options", () => {
     [{ messages: [{ role: "user", content: "x", tool_calls: [p("a")] }] }, "messages[0].tool_calls must be an array, on an assistant message"],
     [{ messages: [{ role: "assistant", tool_calls: [{ id: "a" }] }] }, "messages[0].tool_calls[0].function.name must be a string"],
     [{ messages: [null] }, "messages[0].role must be one of system,developer,user,assistant,tool"],
-    [{ messages: [{ role: "user", content: "x", at: new Map([[1, 1]]) }] }, "messages[0] must be plain JSON: JSON can't hold a Map"],
+    [{ messages: [{ role: "user", content: "x", at: new Map([[1, 1]]) }] }, "messages[0] must be plain JSON: JSON can't hold Map objects"],
     [{ tools: [] }, "options.tools must be an object"],
     [{ maxSteps: 0 }, "options.maxSteps must be a whole number from 1, or Infinity"],
     [{ maxSteps: Number.NaN }, "options.maxSteps must be a whole number from 1, or Infinity"],

@@ -176,9 +176,9 @@ cycle["self"] = cycle;
 test.each([
   ["a BigInt", 1n, "error a: the tool ran, but its result can't be kept: JSON can't hold a BigInt"],
   ["a cycle", cycle, "error a: the tool ran, but its result can't be kept: it is nested too deep, or contains itself"],
-  ["a Map", new Map([[1, 2]]), "error a: the tool ran, but its result can't be kept: JSON can't hold a Map"],
+  ["a Map", new Map([[1, 2]]), "error a: the tool ran, but its result can't be kept: JSON can't hold Map objects"],
   ["an Error", new Error("quota"), "error a: the tool failed and may have taken effect: quota"],
-  ["a promise inside", { data: Promise.resolve(1) }, "error a: the tool ran, but its result can't be kept: JSON can't hold a Promise"],
+  ["a promise inside", { data: Promise.resolve(1) }, "error a: the tool ran, but its result can't be kept: JSON can't hold Promise objects"],
   ["undefined", undefined, "result a: null"],
   ["a date", new Date(0), 'result a: "1970-01-01T00:00:00.000Z"'],
 ])("a tool that returns %s ran once, and its one result says so", async (_, value, expected) => {

@@ -24,8 +24,8 @@ describe("tools are checked when they are given", () => {
     ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description, parameters, jsonSchema, needsApproval, idempotent, run'],
     ["t", { description: 1 }, "tools.t.description must be a string"],
     ["t", { idempotent: "yes" }, "tools.t.idempotent must be a boolean"],
-    ["t", { parameters: [] }, "tools.t.parameters must be a schema"],
-    ["t", { parameters: () => 1 }, "tools.t.parameters must be a schema"],
+    ["t", { parameters: [] }, "tools.t.parameters must be a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))"],
+    ["t", { parameters: () => 1 }, "tools.t.parameters must be a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))"],
     ["t", { parameters: { type: "string" } }, 'tools.t.parameters.type must be "object"'],
     ["t", { parameters: { type: "object", default: 1n } }, "tools.t.parameters must be plain JSON: JSON can't hold a BigInt"],
     ["t", { parameters: schema((value) => ({ value }), undefined, "zod") }, "tools.t: zod gives no JSON Schema for the model; add jsonSchema: z.toJSONSchema(schema), or with zod 3 zodToJsonSchema(schema)"],
@@ -46,6 +46,14 @@ describe("tools are checked when they are given", () => {
     await trace({ call: script1, tools: { newest: { parameters: newest, run: () => 1 }, older: { parameters: older, run: () => 1 }, own: { parameters: newest, jsonSchema: { type: "object", title: "own" }, run: () => 1 } } });
     expect(script1.requests[0]?.tools.map((definition) => definition.function.parameters)).toEqual([{ type: "object", title: "new" }, { type: "object", title: "old" }, { type: "object", title: "own" }]);
     expect(asked).toEqual(["draft-2020-12"]);
+  });
+
+  test("a schema that only gives JSON Schema is shown to the model, and checks nothing", async () => {
+    const only = { "~standard": { version: 1, vendor: "test", jsonSchema: { input: () => ({ type: "object", title: "shown" }) } } };
+    const call = script(toolCall("t", { any: 1 }, "a"), "ok");
+    const { lines } = await trace({ call, tools: { t: { parameters: only, run: (args: unknown) => args } } });
+    expect(call.requests[0]?.tools[0]?.function.parameters).toEqual({ type: "object", title: "shown" });
+    expect(lines).toContain('result a: {"any":1}');
   });
 
   test("a schema that is a function, as some libraries' are, works like any other", async () => {
@@ -193,7 +201,7 @@ describe("results", () => {
     ["nested 100,000 levels", () => JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`) as unknown, "it is nested too deep, or contains itself"],
     ["larger than 16 MiB", () => "x".repeat(16 * 1024 * 1024 + 1), "it is larger than 16 MiB"],
     ["with a toJSON that throws", () => ({ toJSON: () => { throw new Error("secret handle"); } }), "secret handle"],
-    ["an Error inside", () => ({ error: Object.assign(new Error("disk full"), { code: "ENOSPC" }) }), "JSON can't hold a Error"],
+    ["an Error inside", () => ({ error: Object.assign(new Error("disk full"), { code: "ENOSPC" }) }), "JSON can't hold Error objects"],
     ["a key __proto__", () => JSON.parse('{"__proto__":1}') as unknown, "it has a key __proto__"],
   ])("%s: it ran once, and its result is said to be lost", async (_, make, problem) => {
     let runs = 0;
