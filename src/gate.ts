@@ -30,7 +30,7 @@ export function classify(open: Slot, { byName, definitions }: Toolbox, approve: 
     return done(open, { error: `not run: there is no tool ${quote(open.tool)}; the tools are: ${names || "none"}` });
   }
   const nothingToConsult = !approve && typeof tool.needsApproval !== "function" && !standardOf(tool.parameters)?.validate;
-  return nothingToConsult ? judged(open, tool, tool.needsApproval === true) : consult(open, tool, approve, ledger, life);
+  return nothingToConsult ? judged(open, tool, isGated(tool, tool.needsApproval)) : consult(open, tool, approve, ledger, life);
 }
 
 async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, ledger: Ledger, life: Lifeline): Promise<Update> {
@@ -39,9 +39,9 @@ async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, 
   if ("error" in valid) return done(open, { error: `not run: ${valid.error}` });
   const { id, args } = open;
   const { messages } = ledger.state;
-  const { needsApproval = false } = tool;
+  const { needsApproval } = tool;
   const answer = typeof needsApproval === "function" ? await ask(() => needsApproval(valid.value, { id, messages })) : needsApproval;
-  const gated = answer !== false || !tool.run;
+  const gated = isGated(tool, answer);
   life.check();
   const verdict = approve ? await ask(() => approve(open.tool, thaw(args), { id, messages, gated })) : true;
   if (!isObject(verdict)) return judged(open, tool, gated || verdict !== true);
@@ -52,17 +52,22 @@ async function consult(open: Slot, tool: AnyTool, approve: Approve | undefined, 
   }
 }
 
-/** Asks the caller's code; if it throws, it has said nothing. */
+/** Asks the caller's code; if it throws, it has waived nothing. */
 async function ask(question: () => unknown): Promise<unknown> {
   try {
     return await question();
   } catch {
-    return undefined;
+    return null;
   }
 }
 
+/** Whether a tool asks for a person, from what its `needsApproval` says: only a false, or none at all, waives one. */
+function isGated({ run, needsApproval }: AnyTool, says: unknown): boolean {
+  return !run || (needsApproval !== undefined && says !== false);
+}
+
 function judged(open: Slot, tool: AnyTool, gated: boolean): Update {
-  return { open, change: gated || !tool.run ? { status: "pending", reason: reasonOf(tool) } : { status: "ready" } };
+  return { open, change: gated ? { status: "pending", reason: reasonOf(tool) } : { status: "ready" } };
 }
 
 /** What a person is asked about a call of the tool. */

@@ -75,15 +75,17 @@ const ROLES = ["system", "developer", "user", "assistant", "tool"];
 export function keepMessage(code: AgentErrorCode, where: string, given: unknown): Message {
   const message = (keepChecked(code, where, given) ?? {}) as Message;
   const { role, content, tool_calls: calls, tool_call_id: answers } = message;
-  const badCall = Array.isArray(calls) ? calls.findIndex((call) => typeof call?.function?.name !== "string") : -1;
-  const badPart = Array.isArray(content) ? content.findIndex((part: unknown) => typeof part !== "string" && !isObject(part)) : -1;
-  const problem = !ROLES.includes(role) ? `role must be one of ${ROLES}`
-    : typeof (content ?? "") !== "string" && !Array.isArray(content) ? "content must be a string, an array of parts or null"
-    : badPart >= 0 ? `content[${badPart}] must be a part, an object with a type`
-    : role === "tool" && typeof answers !== "string" ? "tool_call_id must be a string"
-    : (calls ?? undefined) !== undefined && !(Array.isArray(calls) && role === "assistant") ? "tool_calls must be an array, on an assistant message"
-    : badCall >= 0 ? `tool_calls[${badCall}].function.name must be a string` : "";
-  if (problem) throw new AgentError(code, `${where}.${problem}`);
+  const must = (field: string, be: string): AgentError => new AgentError(code, `${where}.${field} must be ${be}`);
+  if (!ROLES.includes(role)) throw must("role", `one of ${ROLES.join(", ")}`);
+  if (role === "tool" && typeof answers !== "string") throw must("tool_call_id", "a string");
+  if (Array.isArray(content)) {
+    const bad = content.findIndex((part: unknown) => typeof part !== "string" && !isObject(part));
+    if (bad >= 0) throw must(`content[${bad}]`, "a part, an object with a type");
+  } else if (typeof (content ?? "") !== "string") throw must("content", "a string, an array of parts or null");
+  if (calls === undefined || calls === null) return message;
+  if (!Array.isArray(calls) || role !== "assistant") throw must("tool_calls", "an array, on an assistant message");
+  const bad = calls.findIndex((call) => typeof call?.function?.name !== "string");
+  if (bad >= 0) throw must(`tool_calls[${bad}].function.name`, "a string");
   return message;
 }
 

@@ -1,5 +1,5 @@
 import type { Decision, PendingReason } from "./decision.ts";
-import { AgentError, messageOf, quote } from "./error.ts";
+import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
 import { type Args, check, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
 import { keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
 
@@ -135,10 +135,10 @@ export class Ledger {
   constructor({ messages, state, id }: { messages?: readonly unknown[] | undefined; state?: unknown; id?: string | undefined }) {
     if (state !== undefined) {
       this.#load(state, id);
-      if (this.#read(messages ?? [], this.added).length > 0) throw new AgentError("bad-options", "messages added to a state can't hold unanswered calls");
+      if (this.#read("bad-options", "messages", messages ?? [], this.added).length > 0) throw new AgentError("bad-options", "messages added to a state can't hold unanswered calls");
     } else if (messages) {
       this.id = id ?? uuid();
-      this.calls = this.#read(messages, this.messages);
+      this.calls = this.#read("bad-options", "messages", messages, this.messages);
       for (const { role } of this.messages) {
         if (role === "assistant") this.steps++;
         else if (role === "user") this.steps = 0;
@@ -160,7 +160,7 @@ export class Ledger {
     }
     if (!Object.values(state.usage).every(Number.isFinite)) throw wrong("usage", "an object of numbers");
     ({ id: this.id, steps: this.steps, finishReason: this.finishReason, revision: this.#revision, usage: this.#usage } = state);
-    const asked = this.#read(given["messages"] as unknown[], this.messages, "state.messages");
+    const asked = this.#read("bad-state", "state.messages", given["messages"] as unknown[], this.messages);
     if (asked.length !== state.calls.length || asked.some(({ status }) => status === "done")) {
       throw wrong("calls", `the ${asked.length} unanswered calls of the last message`);
     }
@@ -168,8 +168,7 @@ export class Ledger {
   }
 
   /** Reads a conversation from outside onto `into`, with the repairs a reply gets. Returns its last calls, if any is unanswered. */
-  #read(given: readonly unknown[], into: Message[], where = "messages"): Slot[] {
-    const code = where === "messages" ? "bad-options" : "bad-state";
+  #read(code: AgentErrorCode, where: string, given: readonly unknown[], into: Message[]): Slot[] {
     const messages = given.map((message, i) => keepMessage(code, `${where}[${i}]`, message));
     const stray = (answer: Message): AgentError =>
       new AgentError("bad-state", `${where}[${messages.indexOf(answer)}] answers ${quote(answer.tool_call_id)}, which the message before it doesn't call`);
@@ -233,6 +232,7 @@ export class Ledger {
     return this.calls.filter((open) => open.status === status);
   }
 
+  /** Whether there is one in a status. */
   has(status: OpenCall["status"]): boolean {
     for (const open of this.calls) if (open.status === status) return true;
     return false;
@@ -328,9 +328,9 @@ function readOpen(given: OpenCall, where: string, askedId: string | undefined): 
   check("bad-state", `state.${where}`, given, { tool: "a string", error: "a string?", edited: "a boolean?" });
   const { id, tool, status, error, reason, decision, edited } = given;
   if (id !== askedId) throw wrong(`${where}.id`, `${quote(askedId)}, as in the last message`);
-  if (!STATUSES.includes(status)) throw wrong(`${where}.status`, `one of ${STATUSES}`);
+  if (!STATUSES.includes(status)) throw wrong(`${where}.status`, `one of ${STATUSES.join(", ")}`);
   if (decision !== undefined && typeof decision !== "boolean" && !isObject(decision)) throw wrong(`${where}.decision`, "a decision");
-  if (!REASONS.includes(reason) && (status === "pending" || reason !== undefined)) throw wrong(`${where}.reason`, `one of ${REASONS}`);
+  if (!REASONS.includes(reason) && (status === "pending" || reason !== undefined)) throw wrong(`${where}.reason`, `one of ${REASONS.join(", ")}`);
   const message = status === "done" ? keepMessage("bad-state", `state.${where}.message`, given.message) : undefined;
   if (message && !(message.role === "tool" && message.tool_call_id === id)) throw wrong(`${where}.message`, "the call's tool message");
   try {

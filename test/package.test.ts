@@ -68,5 +68,13 @@ describe("the built package", () => {
     expect([manifest["dependencies"], manifest["peerDependencies"], manifest["optionalDependencies"], manifest["sideEffects"]]).toEqual([undefined, undefined, undefined, false]);
     expect(Object.keys(manifest["scripts"] ?? {}).filter((name) => /install|prepare/.test(name))).toEqual([]);
     expect(Object.keys(manifest["devDependencies"] ?? {}).sort()).toEqual(["@types/node", "tsup", "typescript", "vitest"]);
+    for (const version of Object.values(manifest["devDependencies"] ?? {})) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+
+  test("has no any in its public types, for import and for require", () => {
+    for (const file of ["index.d.ts", "index.d.cts", "testing.d.ts", "testing.d.cts"]) {
+      const code = readFileSync(resolve(root, "dist", file), "utf8").replace(/\/\*[^]*?\*\/|\/\/.*$/gm, "");
+      expect(code.match(/.*\bany\b.*/g), file).toBeNull();
+    }
   });
 });
