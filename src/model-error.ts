@@ -1,0 +1,91 @@
+import { isObject } from "./json.ts";
+
+/** The longest message that is taken from a server, in UTF-16 code units. */
+const MAX_MESSAGE = 2000;
+
+/** What a `ModelError` says beside its message. */
+export interface ModelErrorFacts {
+  status?: number | undefined;
+  code?: string | number | undefined;
+  type?: string | undefined;
+  retryable?: boolean | undefined;
+  requestId?: string | undefined;
+}
+
+/**
+ * A model server refused a request, failed, or couldn't be reached; or what it sent is no whole reply. The message is in
+ * the server's own words where it had some, at most 2,000 characters; it never holds the key, a header or a prompt.
+ */
+export class ModelError extends Error {
+  override readonly name = "ModelError";
+  /** The HTTP status; none if no answer came. An error in the middle of a stream has 200. */
+  readonly status: number | undefined;
+  /** The server's code for it, such as `context_length_exceeded`; its type if it gave no code. */
+  readonly code: string | number | undefined;
+  /** The server's type of it, such as `invalid_request_error`. */
+  readonly type: string | undefined;
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean;
+  /** The server's id of the request, for its support. */
+  readonly requestId: string | undefined;
+
+  constructor(message: string, { status, code, type, retryable = false, requestId }: ModelErrorFacts = {}) {
+    super(message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE - 1)}…` : message);
+    this.status = status;
+    this.code = code ?? type;
+    this.type = type;
+    this.retryable = retryable;
+    this.requestId = requestId;
+  }
+
+  /** A process may hold this class twice, as an ES module and as CommonJS: each knows the other's errors. */
+  static override [Symbol.hasInstance](value: unknown): value is ModelError {
+    return (value as ModelError | undefined)?.name === "ModelError" && "retryable" in (value as ModelError);
+  }
+}
+
+/** Whether a body, or an event, says that something went wrong; `"error": null` and `""` are sent by healthy servers. */
+export function isError(error: unknown): boolean {
+  return isObject(error) || (typeof error === "string" && error !== "");
+}
+
+/**
+ * The error that a server's body, or an event of its stream, tells of. Servers have some ten shapes for it: the text is
+ * the first of `error.message`, `error`, `message` and `detail`.
+ */
+export function errorIn(body: unknown, facts: ModelErrorFacts = {}): ModelError | undefined {
+  const outer = Object(Array.isArray(body) ? body[0] : body) as Record<string, unknown>;
+  // A text may be the JSON of the error itself.
+  const error = parsed(outer["error"] ?? outer);
+  const inner = isObject(error) ? error : outer;
+  const message = words(isObject(error) ? (error["message"] ?? error["error"] ?? error["detail"]) : error);
+  if (!message) return undefined;
+  // A gateway's own words say little; what the server behind it said is beside them.
+  const raw = words((inner["metadata"] as Record<string, unknown> | undefined)?.["raw"]);
+  const code = inner["code"] ?? outer["code"];
+  const type = inner["type"] ?? (outer["type"] === "error" ? undefined : outer["type"]);
+  return new ModelError(raw ? `${message}: ${raw}` : message, {
+    ...facts,
+    code: typeof code === "number" || (typeof code === "string" && code) ? code : undefined,
+    type: typeof type === "string" ? type : undefined,
+    requestId: facts.requestId ?? (typeof outer["request_id"] === "string" ? outer["request_id"] : undefined),
+  });
+}
+
+function parsed(value: unknown): unknown {
+  if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
+  try {
+    const json: unknown = JSON.parse(value);
+    return (json as { error?: unknown }).error ?? json;
+  } catch {
+    return value;
+  }
+}
+
+/** The text in a message, which may be an object, or a list of a validator's complaints. Inputs that are quoted there are left out. */
+function words(message: unknown): string {
+  const value = parsed(message);
+  if (typeof value === "string") return value;
+  if (Array.isArray(value)) return value.map((item: unknown) => (isObject(item) && Array.isArray(item["loc"]) ? `${item["loc"].join(".")}: ${words(item["msg"])}` : words(item))).filter(Boolean).join("; ");
+  return isObject(value) ? words(value["message"] ?? value["msg"] ?? value["detail"] ?? value["error"]) : "";
+}

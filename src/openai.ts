@@ -1,0 +1,308 @@
+import { ask, type ReplyReader, server, type ServerOptions } from "./http.ts";
+import { isObject } from "./json.ts";
+import { type Call, type ContentPart, type Delta, type Message, type Reply, textOf, type ToolCall, type ToolDefinition, type Usage } from "./message.ts";
+import { errorIn, isError, ModelError } from "./model-error.ts";
+import { argumentsOf, definitions, fittingId, jsonText, transcript } from "./request.ts";
+
+export { ModelError };
+
+/** What `openai()` takes: where the server is, and what to ask of it. */
+export interface OpenAIOptions extends ServerOptions {
+  /** Default: the environment's `OPENAI_BASE_URL`, else `https://api.openai.com/v1`. */
+  baseURL?: string | undefined;
+  /** Default: the environment's `OPENAI_API_KEY`. Local servers need none. */
+  apiKey?: string | undefined;
+}
+
+const PATH = "/chat/completions";
+
+/**
+ * The model behind any server that speaks Chat Completions (https://platform.openai.com/docs/api-reference/chat):
+ * `agent({ call: openai({ model, baseURL }), … })`. The reply is the server's message with its calls and its reasoning;
+ * each request sends of the conversation what this server takes.
+ *
+ * Throws `AgentError` `bad-options` for wrong options. The call throws `ModelError`, and the signal's reason.
+ */
+export function openai(options: OpenAIOptions): Call {
+  const target = server("openai", options, "OPENAI", "https://api.openai.com/v1", (base) => base + PATH, (key) => ({ authorization: `Bearer ${key}` }));
+  const source = target.url.host + target.url.pathname.slice(0, -PATH.length);
+  const write = writer(source, options.model);
+  const { tools: ownTools, messages: _, ...body }: Record<string, unknown> = {
+    model: options.model,
+    ...(target.stream && { stream: true, stream_options: { include_usage: true } }),
+    ...options.body,
+  };
+  // Mistral counts tokens unasked, and refuses to be asked.
+  const asksUsage = target.stream && !("stream_options" in { ...options.body });
+  if (asksUsage && source.includes("mistral.ai")) delete body["stream_options"];
+  const toolsText = definitions(ownTools);
+
+  const request = (messages: readonly Message[], tools: readonly ToolDefinition[]): string => {
+    const told = toolsText(tools);
+    const { tool_choice: __, parallel_tool_calls: ___, ...bare } = body;
+    return `${jsonText(told ? body : bare).slice(0, -1)},"messages":[${write(messages)}]${told && `,"tools":${told}`}}`;
+  };
+  // Others that refuse it say so, once.
+  const revise = ({ status, message }: ModelError): boolean =>
+    asksUsage && (status === 400 || status === 422) && message.includes("stream_options") && "stream_options" in body && delete body["stream_options"];
+  const stream = (messages: readonly Message[], tools: readonly ToolDefinition[], signal: AbortSignal): AsyncGenerator<Delta, Reply> =>
+    ask(target, () => request(messages, tools), () => new ChatReader(source), messages, signal, revise);
+  return target.stream
+    ? (messages, tools, { signal }) => stream(messages, tools, signal)
+    : async (messages, tools, { signal }) => (await stream(messages, tools, signal).next()).value as Reply;
+}
+
+/** The fields that reasoning comes in. Servers that send several repeat the text: only the first of these is read, or goes back. */
+const REASONING = ["reasoning_details", "reasoning_content", "reasoning", "reasoning_text"];
+/** Where Gemini's thought signatures are: beside a call, or beside the message. */
+const SIGNATURES = ["extra_content", "thought_signature"];
+
+/**
+ * Writes messages as a server takes them: of each the fields that all servers know, and fields of its own only back to
+ * the server that sent them, for strict servers refuse what they don't know.
+ */
+function writer(source: string, model: string): (messages: readonly Message[]) => string {
+  const is = (servers: RegExp): boolean => servers.test(source);
+  const ids = is(/mistral\.ai/) ? /^[a-zA-Z0-9]{9}$/ : is(/openai\.com|azure\.com/) ? /^[^]{1,40}$/ : /^/;
+  const knowsDeveloper = is(/openai\.com|azure\.com/);
+  const wantsContent = is(/deepseek|mistral|ollama|:11434/);
+  const isGoogle = is(/googleapis\.com/);
+  const signsCalls = isGoogle && /gemini-([3-9]|\d\d)/.test(model);
+  // A conversation of before this adapter says of no field who sent it.
+  const takesReasoning = is(/deepseek|moonshot|z\.ai|bigmodel|openrouter/);
+  // The first DeepSeek R1 refuses its own reasoning. Later models, and Kimi, once thinking want the field in every turn.
+  const isR1 = /deepseek.*\br1\b/i.test(model);
+  const wantsAllReasoning = /deepseek|moonshot|kimi/i.test(source + model);
+
+  const isOwn = (message: Message): boolean => message["source"] === source;
+  const reasoningOf = (message: Message): string | undefined =>
+    isR1 || !(isOwn(message) || (takesReasoning && message["source"] === undefined)) ? undefined : REASONING.find((field) => message[field]);
+
+  const assistant = (message: Message, thinks: boolean): Message[] => {
+    const calls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: args }, extra_content: extra }): ToolCall => ({
+      id: fittingId(id, ids), type: "function", function: { name, arguments: argumentsOf(args) ? args : "{}" },
+      ...(extra !== undefined && (isOwn(message) || (isGoogle && message["source"] === undefined)) && { extra_content: extra }),
+    }));
+    const text = textOf(message) || (typeof message["refusal"] === "string" ? message["refusal"] : "");
+    let content: Message["content"] = text;
+    if (isOwn(message) && Array.isArray(message.content)) content = message.content;
+    else if (text === "" && wantsContent) content = "";
+    else if (text === "") content = Array.isArray(message.content) ? null : message.content;
+    // Strict servers refuse an empty turn.
+    if (calls.length === 0 && !content?.length) return [];
+    const written: Message = { role: "assistant", content };
+    const field = reasoningOf(message);
+    if (field) written[field] = message[field];
+    else if (thinks) written["reasoning_content"] = "";
+    for (const name of isOwn(message) ? SIGNATURES : []) if (message[name] !== undefined) written[name] = message[name];
+    if (calls.length === 0) return [written];
+    const [first] = calls;
+    // Google's word for a call that another model made, and that so has no signature.
+    if (first && signsCalls && !written["extra_content"] && !calls.some((call) => call["extra_content"])) first["extra_content"] = { google: { thought_signature: "skip_thought_signature_validator" } };
+    return [{ ...written, tool_calls: calls }];
+  };
+
+  const write = transcript((messages, variant) => {
+    const written: Message[] = [];
+    /** What tool messages hold beside text: no server takes it there. */
+    let media: ContentPart[] = [];
+    for (const message of messages) {
+      const { role, content, name } = message;
+      if (role !== "tool" && media.length > 0) {
+        written.push({ role: "user", content: media });
+        media = [];
+      }
+      if (role === "assistant") written.push(...assistant(message, variant === "thinks"));
+      else if (role === "user") written.push({ role, content, ...(name !== undefined && { name }) });
+      else if (role !== "tool") written.push({ role: role === "developer" && !knowsDeveloper ? "system" : role, content: textOf(message) ?? "" });
+      else {
+        written.push({ role, tool_call_id: fittingId(message.tool_call_id, ids), content: textOf(message) ?? "" });
+        if (Array.isArray(content)) media.push(...content.filter((part) => isObject(part) && part.type !== "text"));
+      }
+    }
+    if (media.length > 0) written.push({ role: "user", content: media });
+    return written;
+  });
+  return (messages) => write(messages, wantsAllReasoning && messages.some((message) => reasoningOf(message) === "reasoning_content") ? "thinks" : "");
+}
+
+/** Finish reasons that say that the reply was cut off. */
+const CUT_OFF = /^(length|max_tokens|model_length)$/;
+
+/** A call as it is being put together; `others` are the server's own fields. */
+interface Assembled {
+  id: string;
+  name: string;
+  args: string;
+  readonly others: Record<string, unknown>;
+}
+
+/** Puts a reply together, from the chunks of a stream or from a whole body. */
+class ChatReader implements ReplyReader {
+  ended = false;
+  readonly #source: string;
+  readonly #message: Message = { role: "assistant" };
+  readonly #calls: Assembled[] = [];
+  readonly #byIndex = new Map<unknown, Assembled>();
+  /** The last finish reason that wasn't empty: some servers send two, or one with each call. */
+  #finish: string | undefined;
+  #usage: Usage | undefined;
+  #answered = false;
+
+  constructor(source: string) {
+    this.#source = source;
+  }
+
+  get complete(): boolean {
+    return this.#finish !== undefined || (this.ended && this.#answered);
+  }
+
+  done(): void {
+    this.ended = true;
+  }
+
+  event(event: unknown, deltas: Delta[]): void {
+    const choice = this.#choice(event);
+    if (choice) this.#add(Object(choice["delta"]) as Record<string, unknown>, deltas, false);
+  }
+
+  whole(body: unknown, deltas: Delta[]): void {
+    const choice = this.#choice(Array.isArray(body) ? body[0] : body);
+    if (!choice) throw errorIn(body) ?? new ModelError("the answer has no choices: is baseURL that of a Chat Completions API?");
+    this.#add(Object(choice["message"]) as Record<string, unknown>, deltas, true);
+    this.ended = true;
+  }
+
+  /** The choice that is the reply; and what stands beside it is read. */
+  #choice(event: unknown): Record<string, unknown> | undefined {
+    const { error, choices, usage } = Object(event) as Record<string, unknown>;
+    const choice = (Array.isArray(choices) ? choices.find((one: unknown) => isObject(one) && !one["index"]) : undefined) as Record<string, unknown> | undefined;
+    const wrong = isError(error) ? error : choice?.["error"];
+    if (isError(wrong)) throw errorIn({ ...(event as object), error: wrong });
+    this.#count(usage ?? choice?.["usage"]);
+    if (!choice) return undefined;
+    this.#answered = true;
+    const finish = choice["finish_reason"];
+    if (typeof finish === "string" && finish) this.#finish = finish;
+    return choice;
+  }
+
+  /** Counts may come several times, each time those so far; single ones are null until they are known. */
+  #count(usage: unknown): void {
+    if (isObject(usage)) this.#usage = { ...this.#usage, ...Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null)) };
+  }
+
+  #add(delta: Record<string, unknown>, deltas: Delta[], whole: boolean): void {
+    const message = this.#message;
+    // Only pieces go on with one another.
+    const add = whole ? (list: unknown[], entries: readonly unknown[]): unknown => list.push(...entries) : merge;
+    const more = (field: string, piece: string): unknown => (message[field] = typeof message[field] === "string" ? message[field] + piece : piece);
+    let reasoning = "";
+    for (const field of REASONING) {
+      const piece = delta[field];
+      if (Array.isArray(piece) && piece.length > 0) add((message[field] ??= []) as unknown[], piece);
+      else if (typeof piece === "string" && piece) more(field, piece);
+      else continue;
+      reasoning ||= spoken(piece);
+    }
+    const { content, refusal, tool_calls: calls } = delta;
+    let text = "";
+    if (typeof content === "string" && content && !Array.isArray(message.content)) more("content", (text = content));
+    else if (Array.isArray(content) || (typeof content === "string" && content)) {
+      const parts = [content].flat().map((part: unknown) => (isObject(part) ? part : { type: "text", text: String(part) }));
+      for (const part of parts) {
+        if (part["type"] === "text") text += spoken(part);
+        else reasoning += spoken(part);
+      }
+      const before = message.content;
+      add((message.content = Array.isArray(before) ? before : before ? [{ type: "text", text: before }] : []), parts);
+    } else if (content === "" || content === null) message.content ??= content;
+    if (typeof refusal === "string" && refusal) {
+      more("refusal", refusal);
+      text ||= refusal;
+    }
+    for (const field of ["annotations", "images"]) if (Array.isArray(delta[field])) message[field] = [message[field] ?? [], delta[field]].flat();
+    for (const field of SIGNATURES) if (delta[field]) message[field] = delta[field];
+    if (reasoning) deltas.push({ type: "reasoning", text: reasoning });
+    if (text) deltas.push({ type: "text", text });
+    if (Array.isArray(calls)) for (const piece of calls) if (isObject(piece)) this.#call(piece, whole);
+  }
+
+  /** A call or a piece of one: in a stream servers send both, and don't say which. */
+  #call({ index, id, type: _, function: called, ...others }: Record<string, unknown>, whole: boolean): void {
+    const { name, arguments: args } = Object(called) as Record<string, unknown>;
+    const isIndexed = index !== undefined && index !== null;
+    let call: Assembled | undefined;
+    if (!whole && isIndexed) {
+      call = this.#byIndex.get(index);
+      // Some servers give all calls of a reply the index 0.
+      if (id && call?.id && call.id !== id && name) call = undefined;
+    } else if (!whole && id) call = this.#calls.find((one) => one.id === id);
+    else if (!whole && !(name && this.#calls.at(-1)?.name)) call = this.#calls.at(-1);
+    if (!call) {
+      this.#calls.push((call = { id: "", name: "", args: "", others: {} }));
+      if (isIndexed) this.#byIndex.set(index, call);
+    }
+    // Later pieces repeat the id and the name, or have empty ones.
+    if (typeof id === "string") call.id ||= id;
+    if (typeof name === "string") call.name ||= name;
+    call.args += typeof args === "string" ? args : isObject(args) ? JSON.stringify(args) : "";
+    for (const [field, value] of Object.entries(others)) if (value !== null && field !== "__proto__") call.others[field] = value;
+  }
+
+  reply(): Reply {
+    const { content, ...message } = this.#message;
+    const isCut = CUT_OFF.test(this.#finish ?? "");
+    const calls = this.#calls.map(({ id, name, args, others }): ToolCall => ({ ...others, id, type: "function", function: { name, arguments: isCut ? args : plain(args) } }));
+    const isOfItsOwn = Array.isArray(content) || [...REASONING, ...SIGNATURES].some((field) => field in message) || calls.some((call) => call["extra_content"]);
+    return {
+      ...message,
+      ...(content !== undefined && { content }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+      // So that what only this server takes goes back to it, and to no other.
+      ...(isOfItsOwn && { source: this.#source }),
+      finish_reason: isCut ? "length" : (this.#finish ?? (calls.length > 0 ? "tool_calls" : "stop")),
+      ...(this.#usage && { usage: this.#usage }),
+    } as Reply;
+  }
+}
+
+/** Arguments in the one form that is valid: none at all are an empty object, and some servers wrap the text into JSON once more. */
+function plain(args: string): string {
+  const text = args.trim();
+  if (text === "") return "{}";
+  if (!text.startsWith('"')) return args;
+  try {
+    const inner: unknown = JSON.parse(text);
+    return typeof inner === "string" && argumentsOf(inner) ? inner : args;
+  } catch {
+    return args;
+  }
+}
+
+/** The text in a piece of content or reasoning, whichever of its shapes it has. */
+function spoken(piece: unknown): string {
+  if (typeof piece === "string") return piece;
+  if (Array.isArray(piece)) return piece.map(spoken).join("");
+  return isObject(piece) ? spoken(piece["text"] ?? piece["thinking"] ?? piece["summary"]) : "";
+}
+
+/** Adds pieces of a list that comes in a stream: each goes on with the entry it continues, or is the next one. */
+function merge(list: unknown[], pieces: readonly unknown[]): void {
+  for (const piece of pieces) {
+    const { index, type, id, ...fields } = Object(piece) as Record<string, unknown>;
+    const continues = (entry: unknown): boolean => isObject(entry) && entry["index"] === index && entry["type"] === type && !(id && entry["id"] && entry["id"] !== id);
+    const entry = (index === undefined ? list.slice(-1) : list).find(continues) as Record<string, unknown> | undefined;
+    if (!entry || !isObject(piece)) {
+      list.push(piece);
+      continue;
+    }
+    if (id) entry["id"] ??= id;
+    for (const [field, value] of Object.entries(fields)) {
+      const before = entry[field];
+      if (Array.isArray(value) && Array.isArray(before)) merge(before, value);
+      else if (typeof value === "string" && typeof before === "string" && /^(text|summary|data|thinking)$/.test(field)) entry[field] = before + value;
+      else if (value !== null && value !== "" && field !== "__proto__") entry[field] = value;
+    }
+  }
+}
