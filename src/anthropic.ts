@@ -1,4 +1,4 @@
-import { ask, type ReplyReader, server, type ServerOptions } from "./http.ts";
+import { ask, hand, type ReplyReader, server, type ServerOptions } from "./http.ts";
 import { isObject } from "./json.ts";
 import { type Call, type Delta, type Message, type Reply, textOf, type ToolCall, type ToolDefinition, type Usage } from "./message.ts";
 import { errorIn, isError, ModelError } from "./model-error.ts";
@@ -210,7 +210,7 @@ class MessageReader implements ReplyReader<Answer> {
       // A proxy that asked again: the message begins anew, and what came before is no part of it.
       if (this.#blocks.has(index)) this.#blocks.clear();
       this.#blocks.set(index, { ...block });
-      hand(block, deltas);
+      this.#hand(block, deltas);
     } else if (type === "content_block_delta") this.#add(this.#blocks.get(index), piece, deltas);
     else if (type === "message_delta") {
       if (typeof piece["stop_reason"] === "string") this.#stop = piece["stop_reason"];
@@ -224,7 +224,7 @@ class MessageReader implements ReplyReader<Answer> {
     for (const [index, block] of content.entries()) {
       if (!isObject(block)) continue;
       this.#blocks.set(index, block);
-      hand(block, deltas);
+      this.#hand(block, deltas);
     }
     if (typeof stop === "string") this.#stop = stop;
     this.#count(usage);
@@ -246,8 +246,13 @@ class MessageReader implements ReplyReader<Answer> {
       for (const [field, value] of Object.entries(piece)) {
         if (field !== "__proto__") block[field] = typeof value === "string" && typeof block[field] === "string" ? block[field] + value : value;
       }
-      hand(piece, deltas);
+      this.#hand(piece, deltas);
     }
+  }
+
+  #hand({ text, thinking }: Block, deltas: Delta[]): void {
+    hand(deltas, "reasoning", thinking);
+    hand(deltas, "text", text);
   }
 
   reply(): Answer {
@@ -262,10 +267,4 @@ class MessageReader implements ReplyReader<Answer> {
     }
     return { blocks, calls, stop: this.#stop, usage: this.#usage };
   }
-}
-
-/** Hands on what is text, or thinking, in a block or a piece of one. */
-function hand({ text, thinking }: Block, deltas: Delta[]): void {
-  if (typeof thinking === "string" && thinking) deltas.push({ type: "reasoning", text: thinking });
-  if (typeof text === "string" && text) deltas.push({ type: "text", text });
 }

@@ -1,4 +1,4 @@
-import { ask, type ReplyReader, server, type ServerOptions } from "./http.ts";
+import { ask, hand, type ReplyReader, server, type ServerOptions } from "./http.ts";
 import { isObject } from "./json.ts";
 import { type Call, type ContentPart, type Delta, type Message, type Reply, textOf, type ToolCall, type ToolDefinition, type Usage } from "./message.ts";
 import { errorIn, isError, ModelError } from "./model-error.ts";
@@ -56,6 +56,8 @@ export function openai(options: OpenAIOptions): Call {
 const REASONING = ["reasoning_details", "reasoning_content", "reasoning", "reasoning_text"];
 /** Where Gemini's thought signatures are: beside a call, or beside the message. */
 const SIGNATURES = ["extra_content", "thought_signature"];
+/** What else of a message is kept: sources, pictures. */
+const LISTS = ["annotations", "images"];
 
 /**
  * Writes messages as a server takes them: of each the fields that all servers know, and fields of its own only back to
@@ -126,6 +128,8 @@ function writer(source: string, model: string): (messages: readonly Message[]) =
   return (messages) => write(messages, wantsAllReasoning && messages.some((message) => reasoningOf(message) === "reasoning_content") ? "thinks" : "");
 }
 
+/** The fields of a call that all servers have; and one that nobody may set. */
+const CALL = ["index", "id", "type", "function", "__proto__"];
 /** Finish reasons that say that the reply was cut off. */
 const CUT_OFF = /^(length|max_tokens|model_length)$/;
 
@@ -194,43 +198,38 @@ class ChatReader implements ReplyReader {
 
   #add(delta: Record<string, unknown>, deltas: Delta[], whole: boolean): void {
     const message = this.#message;
-    // Only pieces go on with one another.
-    const add = whole ? (list: unknown[], entries: readonly unknown[]): unknown => list.push(...entries) : merge;
-    const more = (field: string, piece: string): unknown => (message[field] = typeof message[field] === "string" ? message[field] + piece : piece);
     let reasoning = "";
-    for (const field of REASONING) {
-      const piece = delta[field];
-      if (Array.isArray(piece) && piece.length > 0) add((message[field] ??= []) as unknown[], piece);
-      else if (typeof piece === "string" && piece) more(field, piece);
-      else continue;
-      reasoning ||= spoken(piece);
-    }
-    const { content, refusal, tool_calls: calls } = delta;
     let text = "";
-    if (typeof content === "string" && content && !Array.isArray(message.content)) more("content", (text = content));
-    else if (Array.isArray(content) || (typeof content === "string" && content)) {
-      const parts = [content].flat().map((part: unknown) => (isObject(part) ? part : { type: "text", text: String(part) }));
-      for (const part of parts) {
-        if (part["type"] === "text") text += spoken(part);
-        else reasoning += spoken(part);
-      }
-      const before = message.content;
-      add((message.content = Array.isArray(before) ? before : before ? [{ type: "text", text: before }] : []), parts);
-    } else if (content === "" || content === null) message.content ??= content;
-    if (typeof refusal === "string" && refusal) {
-      more("refusal", refusal);
-      text ||= refusal;
+    for (const field in delta) {
+      const piece = delta[field];
+      if (field === "content") {
+        if (typeof piece === "string" && piece !== "" && !Array.isArray(message.content)) message.content = (message.content ?? "") + (text = piece);
+        else if (piece === "" || piece === null) message.content ??= piece;
+        else for (const part of [piece].flat()) {
+          const entry = isObject(part) ? (part as ContentPart) : { type: "text", text: String(part) };
+          if (entry.type === "text") text += spoken(entry);
+          else reasoning += spoken(entry);
+          if (!Array.isArray(message.content)) message.content = message.content ? [{ type: "text", text: message.content }] : [];
+          addTo(message.content, entry, whole);
+        }
+      } else if (field === "tool_calls") {
+        if (Array.isArray(piece)) for (const part of piece) if (isObject(part)) this.#call(part, whole);
+      } else if (REASONING.includes(field) || field === "refusal") {
+        if (typeof piece === "string" && piece !== "") message[field] = String(message[field] ?? "") + piece;
+        else if (Array.isArray(piece) && piece.length > 0) for (const entry of piece) addTo((message[field] ??= []) as unknown[], entry, whole);
+        if (field !== "refusal") reasoning ||= spoken(piece);
+        else text ||= spoken(piece);
+      } else if (LISTS.includes(field) && Array.isArray(piece)) message[field] = [message[field] ?? [], piece].flat();
+      else if (SIGNATURES.includes(field) && piece) message[field] = piece;
     }
-    for (const field of ["annotations", "images"]) if (Array.isArray(delta[field])) message[field] = [message[field] ?? [], delta[field]].flat();
-    for (const field of SIGNATURES) if (delta[field]) message[field] = delta[field];
-    if (reasoning) deltas.push({ type: "reasoning", text: reasoning });
-    if (text) deltas.push({ type: "text", text });
-    if (Array.isArray(calls)) for (const piece of calls) if (isObject(piece)) this.#call(piece, whole);
+    hand(deltas, "reasoning", reasoning);
+    hand(deltas, "text", text);
   }
 
   /** A call or a piece of one: in a stream servers send both, and don't say which. */
-  #call({ index, id, type: _, function: called, ...others }: Record<string, unknown>, whole: boolean): void {
-    const { name, arguments: args } = Object(called) as Record<string, unknown>;
+  #call(piece: Record<string, unknown>, whole: boolean): void {
+    const { index, id } = piece;
+    const { name, arguments: args } = Object(piece["function"]) as Record<string, unknown>;
     const isIndexed = index !== undefined && index !== null;
     let call: Assembled | undefined;
     if (!whole && isIndexed) {
@@ -247,7 +246,7 @@ class ChatReader implements ReplyReader {
     if (typeof id === "string") call.id ||= id;
     if (typeof name === "string") call.name ||= name;
     call.args += typeof args === "string" ? args : isObject(args) ? JSON.stringify(args) : "";
-    for (const [field, value] of Object.entries(others)) if (value !== null && field !== "__proto__") call.others[field] = value;
+    for (const field in piece) if (!CALL.includes(field) && piece[field] !== null) call.others[field] = piece[field];
   }
 
   reply(): Reply {
@@ -287,22 +286,20 @@ function spoken(piece: unknown): string {
   return isObject(piece) ? spoken(piece["text"] ?? piece["thinking"] ?? piece["summary"]) : "";
 }
 
-/** Adds pieces of a list that comes in a stream: each goes on with the entry it continues, or is the next one. */
-function merge(list: unknown[], pieces: readonly unknown[]): void {
-  for (const piece of pieces) {
-    const { index, type, id, ...fields } = Object(piece) as Record<string, unknown>;
-    const continues = (entry: unknown): boolean => isObject(entry) && entry["index"] === index && entry["type"] === type && !(id && entry["id"] && entry["id"] !== id);
-    const entry = (index === undefined ? list.slice(-1) : list).find(continues) as Record<string, unknown> | undefined;
-    if (!entry || !isObject(piece)) {
-      list.push(piece);
-      continue;
-    }
-    if (id) entry["id"] ??= id;
-    for (const [field, value] of Object.entries(fields)) {
-      const before = entry[field];
-      if (Array.isArray(value) && Array.isArray(before)) merge(before, value);
-      else if (typeof value === "string" && typeof before === "string" && /^(text|summary|data|thinking)$/.test(field)) entry[field] = before + value;
-      else if (value !== null && value !== "" && field !== "__proto__") entry[field] = value;
-    }
+/** Adds an entry to a list. In a stream it may go on with the entry that is there, and come without what was said before. */
+function addTo(list: unknown[], piece: unknown, whole: boolean): void {
+  const { index, type, id, ...fields } = Object(piece) as Record<string, unknown>;
+  const continues = (entry: unknown): boolean => isObject(entry) && entry["index"] === index && entry["type"] === type && !(id && entry["id"] && entry["id"] !== id);
+  const entry = (index === undefined ? list.slice(-1) : list).find(continues) as Record<string, unknown> | undefined;
+  if (whole || !entry) {
+    list.push(piece);
+    return;
+  }
+  if (id) entry["id"] ??= id;
+  for (const [field, value] of Object.entries(fields)) {
+    const before = entry[field];
+    if (Array.isArray(value) && Array.isArray(before)) for (const inner of value) addTo(before, inner, whole);
+    else if (typeof value === "string" && typeof before === "string" && /^(text|summary|data|thinking)$/.test(field)) entry[field] = before + value;
+    else if (value !== null && value !== "" && field !== "__proto__") entry[field] = value;
   }
 }

@@ -1,3 +1,5 @@
+import { ModelError } from "./model-error.ts";
+
 /**
  * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), handed over in pieces cut
  * anywhere, and returns the data of each. Names and ids are left out: model servers say in its data what an event is,
@@ -14,7 +16,7 @@ export class SseReader {
   #cr = false;
   #begun = false;
 
-  /** `max`: how long an event may be, in UTF-16 code units; a longer one is a RangeError, as soon as that is known. */
+  /** `max`: how long an event may be, in UTF-16 code units; a longer one is a `ModelError`, as soon as that is known. */
   constructor(max: number) {
     this.#max = max;
   }
@@ -81,7 +83,7 @@ export class SseReader {
   }
 
   #tooLong(): never {
-    throw new RangeError(`an event is larger than ${this.#max} bytes`);
+    throw new ModelError(`an event is larger than ${this.#max} bytes`);
   }
 }
 
