@@ -1,6 +1,6 @@
 import { AgentError } from "./error.ts";
 import type { Delta, Message, Reply } from "./message.ts";
-import { errorIn, ModelError } from "./model-error.ts";
+import { errorIn, isTemporary, ModelError, REFUSED_CALL } from "./model-error.ts";
 import { SseReader } from "./sse.ts";
 
 /** What every adapter takes. */
@@ -114,6 +114,8 @@ interface Try {
   whole?: boolean;
   /** The server couldn't be heard, or not to the end. */
   lost?: boolean;
+  /** The answer has ended; what is left of it may be cut off. */
+  ended?: boolean;
   /** What the server asks in a body to wait, in ms. */
   asked?: number;
 }
@@ -141,9 +143,12 @@ export async function* ask<T>(
         let failure: unknown;
         try {
           for (const data of events) {
-            if (known.whole) reading.whole(json(data), deltas);
-            else if (data.startsWith("[DONE]")) reading.done();
-            else if (data !== "") reading.event(json(data), deltas);
+            if (data.startsWith("[DONE]")) reading.done();
+            else if (data !== "") {
+              const event = json(data);
+              if (event !== undefined) reading[known.whole ? "whole" : "event"](event, deltas);
+              else if (!known.ended || !reading.complete) throw new ModelError("the server's answer is broken or was cut off: it is no JSON", { retryable: true });
+            }
             if (reading.ended) break;
           }
         } catch (error) {
@@ -176,7 +181,7 @@ function json(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ModelError("the server's answer is broken or was cut off: it is no JSON", { retryable: true });
+    return undefined;
   }
 }
 
@@ -231,9 +236,6 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
     if (bytes > MAX_BODY) throw new ModelError("the answer is larger than 256 MiB");
     return decoder.decode(piece.value, { stream: true });
   };
-  const noApi = (page: string): ModelError =>
-    new ModelError(`${place} answered with a web page${/<title[^>]*>[^<]*/i.exec(page)?.[0].replace(/^[^>]*>\s*/, ": ") ?? ""}; is baseURL right?`);
-
   signal.addEventListener("abort", stop);
   try {
     if (signal.aborted) throw signal.reason;
@@ -256,24 +258,24 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
         if (known.response.ok) throw silence(error);
       }
       let more = take(piece);
-      if (!known.response.ok) {
+      if (!known.response.ok || text[0] === "<") {
         text += more ?? "";
-        if (more === undefined || text.length > MAX_ERROR_BODY) throw refusal(known, place, text, noApi);
+        if (more === undefined || text.length > MAX_ERROR_BODY) throw refusal(known, place, text);
         continue;
       }
       if (more === undefined) break;
       if (known.whole !== false) {
         text += more;
         // What an answer is shows in its first character: its content-type may be wrong, and blank lines may come first for minutes.
-        const [first] = text.trimStart();
-        if (first === "<") throw noApi(text);
-        if (first !== undefined) known.whole ??= first === "{" || first === "[";
-        if (known.whole !== false) continue;
+        if (known.whole === undefined) text = text.trimStart();
+        if (text !== "") known.whole ??= /[{[]/.test(text.charAt(0));
+        if (known.whole !== false || text[0] === "<") continue;
         more = text;
       }
       const events = sse.push(more);
       if (events.length > 0) yield events;
     }
+    known.ended = true;
     // Some servers leave out the blank line after the last event.
     const last = known.whole ? text : sse.end();
     if (last !== undefined) yield [last];
@@ -286,24 +288,19 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
   }
 }
 
-/** The error that an answer with a bad status tells of. */
-function refusal(known: Try, place: string, text: string, noApi: (page: string) => ModelError): ModelError {
+/** The error that an answer tells of which has a bad status, or is a web page. */
+function refusal(known: Try, place: string, body: string): ModelError {
+  const text = body.trim();
   const { status, headers } = known.response as Response;
-  let error: ModelError | undefined;
-  try {
-    error = errorIn(JSON.parse(text));
-  } catch {
-    if (text.trimStart().startsWith("<")) error = noApi(text);
-  }
-  error ??= new ModelError(status < 400 ? `${place} redirects to elsewhere: set baseURL to where the API is` : text.trim() || `${place} answered ${status}`);
-  const said = headers.get("x-should-retry");
-  const passes = said ? said === "true" : status >= 500 || [408, 409, 429].includes(status);
+  const [, title = ""] = /<title[^>]*>\s*([^<]*)/i.exec(text) ?? [];
+  const error = errorIn(json(text)) ?? new ModelError(
+    text.startsWith("<") ? `${place} answered with a web page, ${JSON.stringify(title.trim())}: is baseURL right?`
+    : status >= 300 && status < 400 ? `${place} redirects to elsewhere: set baseURL to where the API is`
+    : text || `${place} answered ${status}`);
   known.asked = Number(/"retryDelay":\s*"([\d.]+)s"/.exec(text)?.[1]) * 1000;
-  return new ModelError(error.message, { ...error, status, retryable: error.code === REFUSED_CALL || (passes && !/insufficient_quota|enforced_spend_limit/.test(text)) });
+  const said = headers.get("x-should-retry");
+  return new ModelError(error.message, { ...error, status, retryable: said ? said === "true" : isTemporary(error, status) && !text.includes("enforced_spend_limit") });
 }
-
-/** A model's call that its own server refuses: asked again, it may do better, but that is for the run's owner to say. */
-const REFUSED_CALL = "tool_use_failed";
 
 /** How long to wait before the next try, in ms; undefined: there is none. */
 function waitFor(error: ModelError, { response, asked = 0 }: Try, retry: number): number | undefined {
@@ -322,7 +319,12 @@ function told(error: ModelError, { response }: Try, { secrets }: Server, message
   // Some servers quote the request.
   for (const hidden of [...secrets, ...messages.map(({ content }) => content)]) {
     if (typeof hidden !== "string" || hidden.length < 8) continue;
-    for (const text of [hidden, JSON.stringify(hidden).slice(1, -1)]) message = message.split(text).join("…");
+    // As it is, in a JSON text, or in one that is itself in JSON.
+    let text = hidden;
+    for (let depth = 0; depth < 3; depth++) {
+      message = message.split(text).join("…");
+      text = JSON.stringify(text).slice(1, -1);
+    }
   }
   const id = ["x-request-id", "request-id", "x-generation-id"].map((name) => response?.headers.get(name)).find(Boolean);
   return new ModelError(message, { ...error, status: error.status ?? response?.status, requestId: error.requestId ?? id ?? undefined });

@@ -53,7 +53,7 @@ export function isError(error: unknown): boolean {
  * The error that a server's body, or an event of its stream, tells of. Servers have some ten shapes for it: the text is
  * the first of `error.message`, `error`, `message` and `detail`.
  */
-export function errorIn(body: unknown, facts: ModelErrorFacts = {}): ModelError | undefined {
+export function errorIn(body: unknown): ModelError | undefined {
   const outer = Object(Array.isArray(body) ? body[0] : body) as Record<string, unknown>;
   // A text may be the JSON of the error itself.
   const error = parsed(outer["error"] ?? outer);
@@ -62,14 +62,13 @@ export function errorIn(body: unknown, facts: ModelErrorFacts = {}): ModelError 
   if (!message) return undefined;
   // A gateway's own words say little; what the server behind it said is beside them.
   const raw = words((inner["metadata"] as Record<string, unknown> | undefined)?.["raw"]);
-  const code = inner["code"] ?? outer["code"];
-  const type = inner["type"] ?? (outer["type"] === "error" ? undefined : outer["type"]);
-  return new ModelError(raw ? `${message}: ${raw}` : message, {
-    ...facts,
-    code: typeof code === "number" || (typeof code === "string" && code) ? code : undefined,
-    type: typeof type === "string" ? type : undefined,
-    requestId: facts.requestId ?? (typeof outer["request_id"] === "string" ? outer["request_id"] : undefined),
-  });
+  const scalar = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? (value as string) : undefined) || undefined;
+  const facts = {
+    code: scalar(inner["code"] ?? outer["code"]),
+    type: scalar(inner["type"] ?? (isObject(error) ? undefined : outer["type"])),
+    requestId: scalar(outer["request_id"]),
+  };
+  return new ModelError(raw ? `${message}: ${raw}` : message, { ...facts, retryable: isTemporary(facts) });
 }
 
 function parsed(value: unknown): unknown {
@@ -80,6 +79,18 @@ function parsed(value: unknown): unknown {
   } catch {
     return value;
   }
+}
+
+/** A model's call that its own server refuses: asked again, it may do better, but that is for the run's owner to say. */
+export const REFUSED_CALL = "tool_use_failed";
+
+/** Whether what a server tells of may pass: by the status, or else by its own words for it. */
+export function isTemporary({ code, type }: ModelErrorFacts, status = 0): boolean {
+  if (code === REFUSED_CALL) return true;
+  const kind = `${code} ${type}`;
+  if (kind.includes("insufficient_quota")) return false;
+  const known = status || Number(code);
+  return known >= 100 ? known >= 500 || [408, 409, 429].includes(known) : !/invalid|auth|permission|not_found|billing|filter|too_large|context/.test(kind);
 }
 
 /** The text in a message, which may be an object, or a list of a validator's complaints. Inputs that are quoted there are left out. */

@@ -47,3 +47,56 @@ export async function ask(call: Call, messages: Message[] = [{ role: "user", con
   }
   return asked;
 }
+
+/** Events as a stream has them: an object as JSON, a string as it is. */
+export function sse(...events: unknown[]): string {
+  return events.map((event) => `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`).join("");
+}
+
+/** A chunk of Chat Completions: a delta, and what else its choice and the chunk have. */
+export function chunk(delta: unknown, choice: object = {}, rest: object = {}): object {
+  return { id: "chatcmpl-1", object: "chat.completion.chunk", model: "m", choices: [{ index: 0, delta, ...choice }], ...rest };
+}
+
+/** A chunk with one piece of a call. */
+export function callChunk(piece: object): object {
+  return chunk({ tool_calls: [piece] });
+}
+
+/** The last chunk of a reply. */
+export function finish(reason: string | null, rest: object = {}): object {
+  return chunk({}, { finish_reason: reason }, rest);
+}
+
+/** A request as it came to a server that stands in for a real one. */
+export interface Received {
+  url: string;
+  headers: Headers;
+  text: string;
+  body: Record<string, unknown> & { messages: Record<string, unknown>[] };
+}
+
+export interface FakeServer {
+  fetch: typeof fetch;
+  readonly received: Received[];
+}
+
+/** What a fake server answers: a body, a status and headers with it, or whatever a function does. */
+export type Answer = string | { status?: number; headers?: Record<string, string>; body?: string } | ((init: RequestInit) => Response | Promise<Response>);
+
+/** A `fetch` that gives the answers in turn, their bodies in pieces of `size` bytes, and notes what it was asked. One ask too many is an error. */
+export function fakeServer(answers: readonly Answer[], size = Infinity): FakeServer {
+  const received: Received[] = [];
+  return {
+    received,
+    fetch: async (url: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
+      const text = String(init.body);
+      received.push({ url: String(url), headers: new Headers(init.headers), text, body: JSON.parse(text) });
+      const answer = answers[received.length - 1];
+      if (answer === undefined) throw new Error(`the server was asked ${received.length} times`);
+      if (typeof answer === "function") return answer(init);
+      const { status = 200, headers = {}, body = "" } = typeof answer === "string" ? { body: answer } : answer;
+      return new Response(inPieces(new TextEncoder().encode(body), size), { status, headers });
+    },
+  };
+}
