@@ -1,5 +1,5 @@
 import { isObject, wellFormed } from "./json.ts";
-import type { Message, ToolDefinition } from "./message.ts";
+import { type Message, textOf, type ToolDefinition } from "./message.ts";
 
 /** What was written of a conversation, up to and with an assistant message. */
 interface Written {
@@ -27,13 +27,18 @@ export function transcript(write: (messages: readonly Message[], variant: string
     if (!isSame) from = 0;
     let text = isSame ? before.text : "";
     let settled = messages.length;
-    while (settled > from && messages[settled - 1]?.role !== "assistant") settled--;
+    while (settled > from && !isSaid(messages[settled - 1])) settled--;
     if (settled > from) {
       text = join(text, write(messages.slice(from, settled), variant, false));
       if (messages.slice(from, settled).every(Object.isFrozen)) kept.set(first, { messages: messages.slice(0, settled), variant, text });
     }
     return settled < messages.length ? join(text, write(messages.slice(settled), variant, true)) : text;
   };
+}
+
+/** Whether it is an assistant message that is surely written: one without a word may be left out, and what stands around it be one turn. */
+function isSaid(message: Message | undefined): boolean {
+  return message?.role === "assistant" && Boolean(message.tool_calls?.length || textOf(message)?.trim());
 }
 
 function join(text: string, more: readonly unknown[]): string {

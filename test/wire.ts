@@ -85,7 +85,7 @@ export interface FakeServer {
 export type Answer = string | { status?: number; headers?: Record<string, string>; body?: string } | ((init: RequestInit) => Response | Promise<Response>);
 
 /** A `fetch` that gives the answers in turn, their bodies in pieces of `size` bytes, and notes what it was asked. One ask too many is an error. */
-export function fakeServer(answers: readonly Answer[], size = Infinity): FakeServer {
+export function fakeServer(answers: readonly Answer[], size: number = Infinity): FakeServer {
   const received: Received[] = [];
   return {
     received,
