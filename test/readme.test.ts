@@ -11,6 +11,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chunk, finish, sse } from "./wire.ts";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
@@ -79,29 +80,30 @@ describe("the README's code", () => {
   });
 
   test("asks a server", async () => {
-    const bodies: unknown[] = [];
+    const requests: unknown[] = [];
     const server = createServer((request, response) => {
       let body = "";
       request.on("data", (data: Buffer) => (body += data.toString()));
       request.on("end", () => {
-        bodies.push([request.url, request.headers.authorization, JSON.parse(body)]);
-        response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: "hi" }, finish_reason: "stop" }], usage: { total_tokens: 3 } }));
+        requests.push([request.url, request.headers.authorization, JSON.parse(body)]);
+        response.end(sse(chunk({ reasoning: "Hm. " }), chunk({ content: "Hi" }), chunk({ content: "!" }), finish("stop", { usage: { total_tokens: 3 } }), "[DONE]"));
       });
     });
     await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
     const { port } = server.address() as { port: number };
-    writeFileSync(join(folder, "ask.js"), 'import { agent } from "yieldagent"; import { call } from "./model.js"; for await (const step of agent({ call, messages: [{ role: "user", content: "go" }] })) console.log(step.type, step.state?.usage.total_tokens);');
-    expect(await run("ask.js", [], "", { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`, OPENAI_API_KEY: "k", MODEL: "m" })).toBe("message undefined\nfinal 3\n");
+    expect(await run("model.ts", [], "", { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`, OPENAI_API_KEY: "k", MODEL: "m" })).toBe("Hm. Hi! (3 tokens)\n");
     server.close();
-    expect(bodies).toEqual([["/v1/chat/completions", "Bearer k", { model: "m", messages: [{ role: "user", content: "go" }] }]]);
+    expect(requests).toEqual([["/v1/chat/completions", "Bearer k", { model: "m", stream: true, stream_options: { include_usage: true }, messages: [{ role: "user", content: "Say hi." }] }]]);
   });
 });
 
 test("the README's figures are measured", async () => {
-  const bundle = await build({ entryPoints: [join(root, "dist/index.js")], bundle: true, minify: true, format: "esm", target: "es2022", write: false });
-  const size = (gzipSync(bundle.outputFiles[0]?.contents ?? "", { level: 9 }).length / 1000).toFixed(1);
+  const size = async (entry: string): Promise<string> => {
+    const bundle = await build({ entryPoints: [join(root, `dist/${entry}.js`)], bundle: true, minify: true, format: "esm", target: "es2022", write: false });
+    return (gzipSync(bundle.outputFiles[0]?.contents ?? "", { level: 9 }).length / 1000).toFixed(1);
+  };
   const lines = readFileSync(join(root, "src/agent.ts"), "utf8").trimEnd().split("\n").length;
-  const figures = `No dependencies. The loop is one file of ${lines} lines, [\`src/agent.ts\`](src/agent.ts), meant to be read; the core is ${size} kB minified and gzipped and needs nothing but ECMAScript and \`AbortController\`; the oldest Node it is tested on is 18.`;
+  const figures = `No dependencies. The loop is one file of ${lines} lines, [\`src/agent.ts\`](src/agent.ts), meant to be read; the core is ${await size("index")} kB minified and gzipped and needs nothing but ECMAScript and \`AbortController\`; the adapters are ${await size("openai")} and ${await size("anthropic")} kB; the oldest Node it is tested on is 18.`;
   const between = /(?<=<!-- figures -->\n).*(?=\n<!-- \/figures -->)/s;
   if (process.env["UPDATE_FIGURES"]) writeFileSync(join(root, "README.md"), readme.replace(between, figures));
   else expect(between.exec(readme)?.[0]).toBe(figures);

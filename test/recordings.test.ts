@@ -1,6 +1,6 @@
 // Every recording of real servers beside the checkout, read as its EXPECTED.json says, whole and cut into pieces of any
 // size. Where the recordings aren't, `openai.test.ts` and `anthropic.test.ts` have each kind in small.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -67,6 +67,55 @@ describe.runIf(existsSync(folder))("recordings", () => {
       });
     }
   }
+});
+
+/** The servers of the README, by the names that the recordings have for them. */
+const SERVERS: [name: string, baseURL: string, recorded: string[]][] = [
+  ["OpenAI", "(the default)", ["openai"]],
+  ["Anthropic", "(the default of `anthropic()`)", ["anthropic"]],
+  ["Azure OpenAI", "https://<resource>.openai.azure.com/openai/v1", ["azure-openai"]],
+  ["Azure AI Foundry", "https://<resource>.services.ai.azure.com/openai/v1", ["azure-ai-foundry-grok"]],
+  ["Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai", ["gemini-openai-compat"]],
+  ["Groq", "https://api.groq.com/openai/v1", ["groq"]],
+  ["Mistral", "https://api.mistral.ai/v1", ["mistral"]],
+  ["DeepSeek", "https://api.deepseek.com", ["deepseek"]],
+  ["xAI", "https://api.x.ai/v1", ["xai"]],
+  ["Moonshot (Kimi)", "https://api.moonshot.ai/v1", ["moonshot"]],
+  ["Z.ai (GLM)", "https://api.z.ai/api/paas/v4", ["zai-glm"]],
+  ["Alibaba (Qwen)", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", ["dashscope-qwen"]],
+  ["OpenRouter", "https://openrouter.ai/api/v1", ["openrouter", "openrouter-chutes", "openrouter-fireworks", "openrouter-google", "openrouter-moonshot", "openrouter-novita", "openrouter-together", "openrouter-zai"]],
+  ["Vercel AI Gateway", "https://ai-gateway.vercel.sh/v1", ["vercel-ai-gateway"]],
+  ["Hugging Face", "https://router.huggingface.co/v1", ["hf-router-cerebras", "hf-router-nebius", "hf-router-novita", "hf-router-sambanova", "hf-router-together", "hf-tgi"]],
+  ["Cerebras", "https://api.cerebras.ai/v1", ["cerebras"]],
+  ["Together", "https://api.together.xyz/v1", ["together"]],
+  ["Fireworks", "https://api.fireworks.ai/inference/v1", ["fireworks"]],
+  ["Perplexity", "https://api.perplexity.ai", ["perplexity"]],
+  ["Databricks", "https://<workspace>/serving-endpoints", ["databricks"]],
+  ["Ollama", "http://localhost:11434/v1", ["ollama", "ollama-cloud"]],
+  ["llama.cpp", "http://localhost:8080/v1", ["llama.cpp"]],
+  ["vLLM", "http://localhost:8000/v1", ["vllm", "crusoe-vllm", "venice-vllm"]],
+];
+
+describe.runIf(existsSync(folder))("the README's table of servers", () => {
+  test("says of each what kinds of recordings there are", () => {
+    const expected = JSON.parse(readFileSync(join(folder, "EXPECTED.json"), "utf8")) as Record<string, Expected>;
+    const index = readFileSync(join(folder, "INDEX.tsv"), "utf8").split("\n").slice(1).map((line) => line.split("\t"));
+    const rows = SERVERS.map(([name, baseURL, recorded]) => {
+      const read = index.filter(([file = "", , provider = ""]) => recorded.includes(provider) && expected[file] && !file.startsWith("derived/") && !/^(gemini|responses)\//.test(file));
+      const good = read.filter(([file = ""]) => !expected[file]?.error);
+      const kinds = {
+        text: good.some(([file = ""]) => expected[file]?.text), calls: good.some(([file = ""]) => expected[file]?.tool_calls.length), reasoning: good.some(([file = ""]) => expected[file]?.reasoning),
+        streams: good.some(([file = ""]) => file.endsWith(".sse")), errors: good.length < read.length,
+      };
+      return `| ${name} | ${baseURL.startsWith("(") ? baseURL : `\`${baseURL}\``} | ${Object.entries(kinds).filter(([, has]) => has).map(([kind]) => kind).join(", ") || "none"} |`;
+    });
+    const path = new URL("../README.md", import.meta.url);
+    const readme = readFileSync(path, "utf8");
+    const between = /(?<=<!-- servers -->\n[^\n]*\n[^\n]*\n)[^]*?(?=<!-- \/servers -->)/;
+    const table = rows.map((row) => `${row}\n`).join("");
+    if (process.env["UPDATE_FIGURES"]) writeFileSync(path, readme.replace(between, table));
+    else expect(between.exec(readme)?.[0]).toBe(table);
+  });
 });
 
 function parsed(args: string): unknown {

@@ -1,6 +1,8 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, watch, writeFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,6 +14,8 @@ import { builtIn } from "../examples/tidy/model.ts";
 import { openStore } from "../examples/tidy/store.ts";
 import { type FileTools, fileTools, HASH_LIMIT, LIST_LIMIT, READ_LIMIT } from "../examples/tidy/tools.ts";
 import { editable, visible, visibleLine, visibleText } from "../examples/tidy/visible.ts";
+import { checkChat, checkMessages } from "./strict.ts";
+import { callChunk, chunk, finish, sse } from "./wire.ts";
 
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const context = { id: "1", key: "run/1", signal: new AbortController().signal };
@@ -71,7 +75,7 @@ function start(args: readonly string[], hangs?: "before" | "after", env: Record<
   // os.tmpdir() goes by TMPDIR, or by TEMP on Windows. npm sets INIT_CWD, also when it runs these tests.
   const preload = join(dirname(program), `hang-${hangs}.cjs`);
   if (hangs) writeFileSync(preload, hang(hangs));
-  const child = spawn(process.execPath, [...(hangs ? ["--require", preload] : []), program, ...args], { env: { ...process.env, TMPDIR: home, TEMP: home, INIT_CWD: home, ...env } });
+  const child = spawn(process.execPath, [...(hangs ? ["--require", preload] : []), program, ...args], { env: { ...process.env, TMPDIR: home, TEMP: home, INIT_CWD: home, OPENAI_API_KEY: "", OPENAI_BASE_URL: "", ANTHROPIC_API_KEY: "", ...env } });
   let out = "";
   let err = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
@@ -244,9 +248,87 @@ Answered by a person:
     expect(outputs[2]).toContain('"b\\u{200b}.txt" to "documents/b\\u{200b}.txt"');
     expect(Object.keys(await files()).sort()).toEqual(["documents/b\u200b.txt", "documents/c.txt", "documents/\u202ed.txt"]);
   });
+});
 
-  test("with a key it says that the built-in model is used", async () => {
-    expect((await start([folder], undefined, { ANTHROPIC_API_KEY: "x" }).ended).err).toBe("ANTHROPIC_API_KEY is set, but the adapters for real models aren't there yet: the built-in model is used.\n");
+describe("with a real model", () => {
+  let server: Server | undefined;
+  const bodies: string[] = [];
+  const heard: (string | undefined)[] = [];
+  afterEach(() => {
+    server?.close();
+    bodies.length = heard.length = 0;
+  });
+
+  /** A server with a model behind it; `answer` makes of a request's body the answer's status and body. */
+  async function serve(answer: (body: string) => Promise<[status: number, body: string]>): Promise<string> {
+    server = createServer((request, response) => {
+      let body = "";
+      request.on("data", (data: Buffer) => (body += data.toString()));
+      request.on("end", () => {
+        bodies.push(body);
+        heard.push(request.headers.authorization ?? request.headers["x-api-key"]?.toString());
+        void answer(body).then(([status, text]) => {
+          response.writeHead(status);
+          for (let i = 0; i < text.length; i += 50) response.write(text.slice(i, i + 50));
+          response.end();
+        });
+      });
+    });
+    await new Promise<void>((resolve) => server?.listen(0, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  }
+
+  /** The stand-in, as a server streams it: reasoning, text, calls. */
+  async function streamed(body: string): Promise<[number, string]> {
+    const { messages } = JSON.parse(body) as { messages: Message[] };
+    const reply = (await builtIn(messages, [], { signal: context.signal, step: 1 })) as Message;
+    const pieces = String(reply.content).match(/[^]{1,9}/g) ?? [];
+    const calls = (reply.tool_calls ?? []).map((call, index) => callChunk({ index, ...call }));
+    return [200, sse(chunk({ role: "assistant", reasoning_content: "Let me " }), chunk({ reasoning_content: "think." }), ...pieces.map((content) => chunk({ content })), ...calls, finish(calls.length > 0 ? "tool_calls" : "stop"), "[DONE]")];
+  }
+
+  test("text and reasoning come as they are said, it pauses, and goes on in another process", async () => {
+    await fill({ "a.txt": "the same", "b.txt": "the same", "empty.tmp": "" });
+    const env = { OPENAI_BASE_URL: await serve(streamed), OPENAI_API_KEY: "key-1", MODEL: "some-model" };
+    const first = await start([folder], undefined, env).ended;
+    expect([first.err, first.out.split("\n").slice(0, 12)]).toEqual(["", [
+      `Tidying up ${folder}, with some-model`,
+      "Let me think.", "I look at what is there.", "→ list {}", expect.stringMatching(/^✓ list /),
+      "Let me think.", "Some files may be copies of others, or blank: I look into them.",
+      '→ hash {"path":"a.txt"}', expect.stringMatching(/^✓ hash /), '→ hash {"path":"b.txt"}', expect.stringMatching(/^✓ hash /),
+      "Let me think.",
+    ]]);
+    expect(first.out).toContain("Let me think.\nThis is what I would tidy up.\n\n2 calls wait for a person:\n");
+    const second = await start([folder, "--approve-all"], undefined, env).ended;
+    expect([second.code, second.err]).toEqual([0, ""]);
+    expect(second.out).toMatch(/Let me think\.\nDone\. This is what became of it\.\nDeleted:\n[^]*empty\.tmp[^]*$/);
+    expect(await files()).toEqual({ "a.txt": "the same" });
+    for (const body of bodies) checkChat(body, { fields: ["reasoning_content"] });
+    expect([bodies.length, new Set(heard), (JSON.parse(bodies[0] ?? "") as { model: string }).model]).toEqual([4, new Set(["Bearer key-1"]), "some-model"]);
+  });
+
+  test("Anthropic's works as well", async () => {
+    await fill({ "a.txt": "x" });
+    const events = (...all: object[]): string => sse(...all);
+    const base = await serve(async () => [200, events(
+      { type: "message_start", message: { usage: { input_tokens: 1 } } },
+      { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }, { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "All is tidy." } },
+      { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: { output_tokens: 3 } }, { type: "message_stop" },
+    )]);
+    const { out, err } = await start([folder], undefined, { ANTHROPIC_API_KEY: "key-2", ANTHROPIC_BASE_URL: base }).ended;
+    expect([out, err]).toEqual([`Tidying up ${folder}, with claude-sonnet-4-5\nAll is tidy.\n`, ""]);
+    checkMessages(bodies[0] ?? "");
+    expect(heard).toEqual(["key-2"]);
+  });
+
+  test("what its server refuses is said in its words, and the next start goes on", async () => {
+    await fill({ "empty.tmp": "" });
+    let works = false;
+    const env = { OPENAI_BASE_URL: await serve(async (body) => (works ? streamed(body) : [401, '{"error":{"message":"Incorrect API key provided"}}'])) };
+    const refused = await start([folder], undefined, env).ended;
+    expect([refused.code, refused.err]).toEqual([1, "The model gave no answer: Incorrect API key provided. Once that is put right, start again to go on.\n"]);
+    works = true;
+    expect((await start([folder], undefined, env).ended).out).toContain("1 call waits for a person");
   });
 });
 

@@ -4,16 +4,18 @@
 //   npm start -- <folder>                        a folder of yours
 //   npm start -- [folder] --approve <id> …       decides from the command line
 //
+// With OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY set a real model does it (MODEL names which), else a stand-in.
 // It may be stopped at any time, also by kill -9: the next start goes on where it was.
 
 import { realpath, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { agent, AgentError, type Message, pending, type State } from "yieldagent";
+import { agent, AgentError, type Call, type Message, pending, type State } from "yieldagent";
+import { ModelError } from "yieldagent/openai";
 import { type Command, decisionsOf, readCommand } from "./command.ts";
 import { chooseModel } from "./model.ts";
 import { sampleFolder } from "./sample.ts";
 import { openStore, type Store } from "./store.ts";
-import { ask, listWaiting, print } from "./terminal.ts";
+import { ask, listWaiting, printer } from "./terminal.ts";
 import { fileTools, toolError } from "./tools.ts";
 import { visibleLine } from "./visible.ts";
 
@@ -31,22 +33,26 @@ main(process.argv.slice(2)).catch((error: Error) => {
 async function main(args: readonly string[]): Promise<void> {
   const command = readCommand(args);
   const root = command.folder === undefined ? await realpath(await sampleFolder()) : await realFolder(command.folder);
-  console.log(`Tidying up ${visibleLine(root)}`);
+  const { call, name } = chooseModel(process.env);
+  console.log(`Tidying up ${visibleLine(root)}${name === undefined ? "" : `, with ${visibleLine(name)}`}`);
   // Beside the folder, so that it isn't tidied up itself.
   const file = `${root}.tidy.json`;
   const store = await openStore(file);
   try {
-    await tidy(root, store, command);
+    await tidy(root, store, command, call);
   } catch (error) {
-    throw error instanceof AgentError && error.code === "bad-state" ? new Error(`${file} is damaged: ${error.message}`) : error;
+    if (error instanceof AgentError && error.code === "bad-state") throw new Error(`${file} is damaged: ${error.message}`);
+    // What was done so far is saved, and no half reply is in it.
+    if (error instanceof ModelError) throw new Error(`The model gave no answer: ${error.message}. ${error.retryable ? "Start" : "Once that is put right, start"} again to go on.`);
+    throw error;
   } finally {
     await store.close();
   }
 }
 
-async function tidy(root: string, store: Store, command: Command): Promise<void> {
+async function tidy(root: string, store: Store, command: Command, call: Call): Promise<void> {
   const options = {
-    call: chooseModel(process.env),
+    call,
     tools: fileTools(root),
     save: store.save,
     // Whoever opened the store is alone with it: what the state says is running was cut off with its process.
@@ -69,6 +75,7 @@ async function tidy(root: string, store: Store, command: Command): Promise<void>
   for (;;) {
     try {
       const run = agent(state ? { ...options, state, decisions } : { ...options, messages: MESSAGES });
+      const print = printer();
       for await (const step of run) print(step);
       state = run.state;
     } catch (error) {

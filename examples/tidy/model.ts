@@ -1,12 +1,23 @@
 import { createHash } from "node:crypto";
 import type { Args, Call, Message, Reply, ToolCall } from "yieldagent";
+import { anthropic } from "yieldagent/anthropic";
+import { openai } from "yieldagent/openai";
 import type { Entry, Listing } from "./tools.ts";
 
-/** The model to use. A real one goes here: to the loop a model is a function from messages to a reply. */
-export function chooseModel(env: Readonly<Record<string, string | undefined>>): Call {
-  const found = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"].find((name) => env[name]);
-  if (found) console.error(`${found} is set, but the adapters for real models aren't there yet: the built-in model is used.`);
-  return builtIn;
+/**
+ * The model to use: a real one where the environment has a key or a server for it, named by `MODEL`; else the stand-in.
+ * To the loop a model is a function from messages to a reply.
+ */
+export function chooseModel({ OPENAI_API_KEY: apiKey, OPENAI_BASE_URL: baseURL, ANTHROPIC_API_KEY: anthropicKey, MODEL }: Readonly<Record<string, string | undefined>>): { call: Call; name?: string } {
+  if (apiKey || baseURL) {
+    const name = MODEL || "gpt-4o-mini";
+    return { call: openai({ model: name, apiKey: apiKey || "", baseURL: baseURL || undefined }), name };
+  }
+  if (anthropicKey) {
+    const name = MODEL || "claude-sonnet-4-5";
+    return { call: anthropic({ model: name, apiKey: anthropicKey }), name };
+  }
+  return { call: builtIn };
 }
 
 /**

@@ -3,24 +3,47 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Args, Decision, PendingCall, Step } from "yieldagent";
 import { editable, visible, visibleLine, visibleText } from "./visible.ts";
 
-/** Tells of a step as it happens. */
-export function print(step: Step): void {
-  switch (step.type) {
-    case "message":
-      // Without calls it is the last one, and comes again as `final`.
-      if (step.message.tool_calls && typeof step.message.content === "string") console.log(visibleText(step.message.content));
-      break;
-    case "tool-start":
-      console.log(`→ ${brief(step)}`);
-      break;
-    case "tool-result":
-      if ("error" in step) console.log(`✗ ${brief(step)}: ${visibleLine(step.error, 200)}`);
-      else console.log(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), 100)}`);
-      break;
-    case "final":
-      console.log(`\n${visibleText(step.text ?? "")}`);
-      if (step.reason === "max-steps") console.log("Stopped: that was the last step allowed.");
-  }
+/** Tells of the steps of a run as they happen: text and reasoning as they come, reasoning dimmed where there is colour. */
+export function printer(): (step: Step) => void {
+  /** What the piece before was, while a text goes on; and half a character that it ended in. */
+  let streaming: "text" | "reasoning" | undefined;
+  let half = "";
+  let streamed = false;
+  const stream = (type: typeof streaming, text = ""): void => {
+    if (streaming !== undefined && type !== streaming) console.log(half && visibleText(half));
+    if (type !== streaming) half = "";
+    streaming = type;
+    const whole = half + text;
+    half = /[\ud800-\udbff]$/.exec(whole)?.[0] ?? "";
+    const shown = visibleText(whole.slice(0, whole.length - half.length));
+    process.stdout.write(type === "reasoning" && process.stdout.isTTY && !process.env["NO_COLOR"] ? `\x1b[2m${shown}\x1b[22m` : shown);
+  };
+
+  return (step) => {
+    if (step.type === "text" || step.type === "reasoning") {
+      stream(step.type, step.text);
+      if (step.type === "text") streamed = true;
+      return;
+    }
+    stream(undefined);
+    switch (step.type) {
+      case "message":
+        // Without calls it is the last one, and comes again as `final`.
+        if (!streamed && step.message.tool_calls && typeof step.message.content === "string" && step.message.content) console.log(visibleText(step.message.content));
+        if (step.message.tool_calls) streamed = false;
+        break;
+      case "tool-start":
+        console.log(`→ ${brief(step)}`);
+        break;
+      case "tool-result":
+        if ("error" in step) console.log(`✗ ${brief(step)}: ${visibleLine(step.error, 200)}`);
+        else console.log(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), 100)}`);
+        break;
+      case "final":
+        if (!streamed) console.log(`\n${visibleText(step.text ?? "")}`);
+        if (step.reason === "max-steps") console.log("Stopped: that was the last step allowed.");
+    }
+  };
 }
 
 function brief({ tool, args }: { tool: string; args: Args }): string {
