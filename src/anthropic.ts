@@ -1,8 +1,8 @@
 import { ask, hand, type ReplyReader, server, type ServerOptions } from "./http.ts";
 import { isObject } from "./json.ts";
 import { type Call, type Delta, type Message, type Reply, textOf, type ToolCall, type ToolDefinition, type Usage } from "./message.ts";
-import { errorIn, isError, ModelError } from "./model-error.ts";
-import { argumentsOf, definitions, fittingId, jsonText, transcript } from "./request.ts";
+import { errorIn, ModelError, WORDLESS } from "./model-error.ts";
+import { argumentsOf, counted, definitions, fittingId, fittingName, jsonText, transcript } from "./request.ts";
 
 export { ModelError };
 
@@ -32,7 +32,7 @@ const MAX_TURNS = 20;
  * Throws `AgentError` `bad-options` for wrong options. The call throws `ModelError`, and the signal's reason.
  */
 export function anthropic(options: AnthropicOptions): Call {
-  const target = server("anthropic", options, "ANTHROPIC", "https://api.anthropic.com", (base) => `${base.replace(/\/v1$/, "")}/v1/messages`, (key) => ({ "x-api-key": key }));
+  const target = server("anthropic", options, { maxTokens: "number", cache: "boolean" }, "https://api.anthropic.com", (base) => `${base.replace(/\/v1$/, "")}/v1/messages`, (key) => ({ "x-api-key": key }));
   if (!target.headers.has("anthropic-version")) target.headers.set("anthropic-version", "2023-06-01");
   const { model, maxTokens = 8192, cache = false } = options;
   const { tools: ownTools, system: ownSystem, messages: _, ...body }: Record<string, unknown> = { model, max_tokens: maxTokens, ...(target.stream && { stream: true }), ...options.body };
@@ -49,13 +49,9 @@ export function anthropic(options: AnthropicOptions): Call {
     const told = toolsText(tools);
     const { tool_choice: __, ...bare } = body;
     const system = [ownSystem, ...messages.filter(isSystem).map(({ content }) => content)].flatMap(blocksOf);
-    const conversation = [write(messages.filter((message) => !isSystem(message))), begun.length > 0 && jsonText({ role: "assistant", content: begun })];
-    return [
-      jsonText(told ? body : bare).slice(0, -1),
-      ...(system.length > 0 ? [`"system":${jsonText(mark(system))}`] : []),
-      ...(told ? [`"tools":${told}`] : []),
-      `"messages":[${conversation.filter(Boolean).join(",")}]}`,
-    ].join(",");
+    const head = { ...(told ? body : bare), ...(system.length > 0 && { system: mark(system) }) };
+    const more = turns([{ role: "assistant", anthropic: { model, content: begun } }], model).map((turn) => `,${jsonText(turn)}`);
+    return `${jsonText(head).slice(0, -1)}${told && `,"tools":${told}`},"messages":[${write(messages.some(isSystem) ? messages.filter((message) => !isSystem(message)) : messages)}${more.join("")}]}`;
   };
 
   async function* converse(messages: readonly Message[], tools: readonly ToolDefinition[], signal: AbortSignal): AsyncGenerator<Delta, Reply> {
@@ -108,7 +104,7 @@ function assistantBlocks(message: Message, model: string): Block[] {
   const own = message["anthropic"] as { model?: unknown; content?: unknown } | undefined;
   if (!Array.isArray(own?.content)) {
     const text = textOf(message)?.trimEnd() || message["refusal"];
-    return [...blocksOf(text), ...calls.map(({ id, function: { name, arguments: args } }) => ({ type: "tool_use", id: fittingId(id, IDS), name, input: argumentsOf(args) ?? {} }))];
+    return [...blocksOf(text), ...calls.map(({ id, function: { name, arguments: args } }) => ({ type: "tool_use", id: fittingId(id, IDS), name: fittingName(name), input: argumentsOf(args) ?? {} }))];
   }
   let called = 0;
   return own.content.filter((block: Block) => {
@@ -117,7 +113,7 @@ function assistantBlocks(message: Message, model: string): Block[] {
     if (block["type"] === "redacted_thinking") return own.model === model;
     return block["type"] !== "text" || !isBlank(block["text"]);
   // The loop may have given a call another id than the model did.
-  }).map((block: Block) => (block["type"] === "tool_use" ? { ...block, id: fittingId(calls[called++]?.id ?? block["id"], IDS) } : block));
+  }).map((block: Block) => (block["type"] === "tool_use" ? { ...block, id: fittingId(calls[called++]?.id ?? block["id"], IDS), name: fittingName(String(block["name"])) } : block));
 }
 
 function resultBlock({ tool_call_id: id, content }: Message): Block {
@@ -144,7 +140,7 @@ function blocksOf(content: unknown): Block[] {
     if (block["type"] !== "image_url") return [block];
     const image = block["image_url"] as string | { url?: unknown } | undefined;
     const url = String(isObject(image) ? image["url"] : image);
-    const [, media_type, data] = /^data:([^;,]+);base64,([^]*)$/.exec(url) ?? [];
+    const [, media_type, data] = /^data:([^;,]+)[^,]*;base64,([^]*)$/.exec(url) ?? [];
     return [{ type: "image", source: data === undefined ? { type: "url", url } : { type: "base64", media_type, data } }];
   });
 }
@@ -158,7 +154,7 @@ interface Answer {
 }
 
 /** The stop reasons in the words of Chat Completions; others stay as they are. */
-const FINISH: Readonly<Record<string, string>> = { end_turn: "stop", stop_sequence: "stop", tool_use: "tool_calls", max_tokens: "length", refusal: "content_filter" };
+const FINISH = new Map([["end_turn", "stop"], ["stop_sequence", "stop"], ["tool_use", "tool_calls"], ["max_tokens", "length"], ["refusal", "content_filter"]]);
 
 function replyOf({ blocks, calls, usage, stop = "end_turn" }: Answer, model: string): Reply {
   const texts = blocks.filter(({ type }) => type === "text").map(({ text }) => String(text ?? ""));
@@ -169,7 +165,7 @@ function replyOf({ blocks, calls, usage, stop = "end_turn" }: Answer, model: str
     content: texts.join("") || null,
     ...(calls.length > 0 && { tool_calls: calls }),
     ...(!isPlain(blocks) && { anthropic: { model, content: blocks } }),
-    finish_reason: FINISH[stop] ?? stop,
+    finish_reason: FINISH.get(stop) ?? stop,
     usage: { ...usage, prompt_tokens: prompt, completion_tokens: count("output_tokens"), total_tokens: prompt + count("output_tokens") },
   } as Reply;
 }
@@ -188,7 +184,10 @@ function sum(a: Usage, b: Usage): Usage {
 class MessageReader implements ReplyReader<Answer> {
   ended = false;
   #stop: string | undefined;
-  #usage: Usage = {};
+  #usage: Usage | undefined;
+  #id: unknown;
+  /** A block has begun and not ended. */
+  #open = false;
   readonly #blocks = new Map<unknown, Block>();
   /** The text of a tool's input so far, by block. */
   readonly #inputs = new Map<Block, string>();
@@ -203,44 +202,46 @@ class MessageReader implements ReplyReader<Answer> {
   event(event: unknown, deltas: Delta[]): void {
     // What an event is stands in its data: some gateways leave its name out.
     const { type, error, index, message, content_block: block, delta, usage } = Object(event) as Record<string, unknown>;
-    if (isError(error)) throw errorIn(event);
+    if (error || type === "error") throw errorIn(event) ?? new ModelError(WORDLESS);
     const piece = Object(delta) as Block;
-    if (type === "message_start") this.#count((Object(message) as Block)["usage"]);
-    else if (type === "content_block_start" && isObject(block)) {
-      // A proxy that asked again: the message begins anew, and what came before is no part of it.
+    if (type === "message_start") {
+      const { id, usage: first } = Object(message) as Block;
+      // Some proxies ask again in the middle: if the message begins anew, what came before is no part of it.
+      if (this.#open || (this.#id && id && id !== this.#id)) this.#blocks.clear();
+      this.#id = id;
+      this.#open = false;
+      this.#usage = counted(this.#usage, first);
+    } else if (type === "content_block_start" && isObject(block)) {
       if (this.#blocks.has(index)) this.#blocks.clear();
       this.#blocks.set(index, { ...block });
+      this.#open = true;
       this.#hand(block, deltas);
-    } else if (type === "content_block_delta") this.#add(this.#blocks.get(index), piece, deltas);
+    } else if (type === "content_block_stop") this.#open = false;
+    else if (type === "content_block_delta") this.#add(this.#blocks.get(index), piece, deltas);
     else if (type === "message_delta") {
       if (typeof piece["stop_reason"] === "string") this.#stop = piece["stop_reason"];
-      this.#count(usage);
+      this.#usage = counted(this.#usage, usage);
     } else if (type === "message_stop") this.ended = true;
   }
 
   whole(body: unknown, deltas: Delta[]): void {
     const { content, stop_reason: stop, usage, error } = Object(body) as Record<string, unknown>;
-    if (isError(error) || !Array.isArray(content)) throw errorIn(body) ?? new ModelError("the answer has no content: is baseURL that of a Messages API?");
+    if (error || !Array.isArray(content)) throw errorIn(body) ?? new ModelError("the answer has no content: is baseURL that of a Messages API?");
     for (const [index, block] of content.entries()) {
       if (!isObject(block)) continue;
       this.#blocks.set(index, block);
       this.#hand(block, deltas);
     }
     if (typeof stop === "string") this.#stop = stop;
-    this.#count(usage);
+    this.#usage = counted(this.#usage, usage);
     this.ended = true;
-  }
-
-  /** Each count is the one so far; what a later event leaves out stays. */
-  #count(usage: unknown): void {
-    if (isObject(usage)) this.#usage = { ...this.#usage, ...Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null)) };
   }
 
   #add(block: Block | undefined, { type, ...piece }: Block, deltas: Delta[]): void {
     if (!block) return;
     const { partial_json: input, citation } = piece;
     if (typeof input === "string") this.#inputs.set(block, (this.#inputs.get(block) ?? "") + input);
-    else if (citation) block["citations"] = [block["citations"] ?? [], citation].flat();
+    else if (citation) (Array.isArray(block["citations"]) ? block["citations"] : ((block["citations"] = []) as unknown[])).push(citation);
     else {
       // Text, thinking, a signature, and whatever comes next year.
       for (const [field, value] of Object.entries(piece)) {
@@ -260,11 +261,13 @@ class MessageReader implements ReplyReader<Answer> {
     const calls: ToolCall[] = [];
     for (const block of blocks) {
       const { type, id, name, input = {} } = block;
-      const args = this.#inputs.get(block) || JSON.stringify(input);
-      // What was cut off is no object: the loop sees its text, and the server an empty one.
+      const json = this.#inputs.get(block);
+      // No arguments are an empty object, unless they were cut off.
+      const args = json || (json !== undefined && /max_tokens|exceeded/.test(this.#stop ?? "") ? "" : JSON.stringify(input));
+      // Of what was cut off the loop gets the text, and the server, when it comes back to it, an empty object.
       if ("input" in block) block["input"] = argumentsOf(args) ?? {};
       if (type === "tool_use") calls.push({ id: String(id ?? ""), type: "function", function: { name: String(name ?? ""), arguments: args } });
     }
-    return { blocks, calls, stop: this.#stop, usage: this.#usage };
+    return { blocks, calls, stop: this.#stop, usage: this.#usage ?? {} };
   }
 }

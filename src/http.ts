@@ -1,6 +1,7 @@
 import { AgentError } from "./error.ts";
+import { isObject } from "./json.ts";
 import type { Delta, Message, Reply } from "./message.ts";
-import { errorIn, isTemporary, ModelError, REFUSED_CALL } from "./model-error.ts";
+import { errorIn, isTemporary, ModelError, parsed, REFUSED_CALL } from "./model-error.ts";
 import { SseReader } from "./sse.ts";
 
 /** What every adapter takes. */
@@ -39,24 +40,27 @@ export interface Server {
 
 const KINDS: Readonly<Record<string, string>> = {
   model: "string", baseURL: "string", apiKey: "string", stream: "boolean", headers: "object", body: "object", fetch: "function",
-  maxRetries: "number", timeout: "number", maxEventBytes: "number", maxTokens: "number", cache: "boolean",
+  maxRetries: "number", timeout: "number", maxEventBytes: "number",
 };
 
 /**
- * Checks an adapter's options and makes a server of them. `env` is how the environment's variables begin, `path` what
- * the base's path becomes, `auth` the headers with the key. Throws `AgentError` `bad-options`.
+ * Checks an adapter's options and makes a server of them. `own` are the options that only it has, `path` says what the
+ * base's path becomes, `auth` which headers hold the key. Throws `AgentError` `bad-options`.
  */
 export function server(
-  adapter: string, options: ServerOptions, env: string, base: string, path: (base: string) => string, auth: (key: string) => Record<string, string>,
+  adapter: string, options: ServerOptions, own: Readonly<Record<string, string>>, base: string, path: (base: string) => string, auth: (key: string) => Record<string, string>,
 ): Server {
   const bad = (what: string): AgentError => new AgentError("bad-options", `${adapter}: ${what}`);
+  const kinds = { ...KINDS, ...own };
   for (const [field, value] of Object.entries({ ...({ model: undefined } as object), ...options })) {
-    if (!Object.hasOwn(KINDS, field)) throw bad(`there is no option ${field}; what the server takes goes into body`);
-    if (field === "model" ? !value : value !== undefined && (typeof value !== KINDS[field] || value === null || (value as number) < 0 || value !== value)) throw bad(`${field} must be a ${KINDS[field]}`);
+    const kind = Object.hasOwn(kinds, field) && kinds[field];
+    if (!kind) throw bad(`there is no option ${field}; what the server takes goes into body`);
+    const isRight = typeof value === kind && (kind === "number" ? (value as number) >= 0 : Boolean(value) || field !== "model");
+    if (value === null || (!isRight && (value !== undefined || field === "model"))) throw bad(`${field} must be a ${kind}`);
   }
   const variable = (name: string): string | undefined => {
     try {
-      return (globalThis as { process?: { env?: Record<string, string> } }).process?.env?.[`${env}_${name}`] || undefined;
+      return (globalThis as { process?: { env?: Record<string, string> } }).process?.env?.[`${adapter.toUpperCase()}_${name}`] || undefined;
     } catch {
       return undefined; // reading it isn't allowed
     }
@@ -80,8 +84,9 @@ export function server(
     throw bad("baseURL must be a URL, and body plain JSON");
   }
   if (!/^https?:$/.test(url.protocol) || url.username) throw bad("baseURL must begin with http:// or https://, and hold no password: that goes into headers");
-  const secrets = [key, ...url.searchParams.values(), ...Object.values({ ...options.headers })];
-  return { url, headers, options, stream: options.stream !== false, secrets: secrets.filter((secret) => secret && secret.length >= 8) as string[] };
+  // Of a header like "Bearer …" the words, of the query as it is written and as it is meant.
+  const secrets = [key ?? "", ...url.search.split(/[?&=]/), ...url.searchParams.values(), ...Object.values({ ...options.headers }).flatMap((value) => value?.split(" ") ?? [])];
+  return { url, headers, options, stream: options.stream !== false, secrets };
 }
 
 /** Makes a reply of what a server sends. Nothing that is sent makes it throw anything but a `ModelError`. */
@@ -114,14 +119,18 @@ interface Try {
   whole?: boolean;
   /** The server couldn't be heard, or not to the end. */
   lost?: boolean;
-  /** The answer has ended; what is left of it may be cut off. */
+  /** The answer's body has ended; what is left of it may be cut off. */
   ended?: boolean;
+  /** The reply is complete, and nothing more of the body is wanted. */
+  over?: boolean;
   /** What the server asks in a body to wait, in ms. */
   asked?: number;
 }
 
 const MAX_BODY = 256 * 1024 * 1024;
 const MAX_ERROR_BODY = 64 * 1024;
+/** The longest message that is taken from a server, in UTF-16 code units. */
+const MAX_MESSAGE = 2000;
 /** The longest that a server may ask to wait; beyond it the run ends, and can go on later. */
 const MAX_WAIT = 60_000;
 
@@ -140,27 +149,31 @@ export async function* ask<T>(
     try {
       for await (const events of receive(server, body(), signal, known)) {
         const deltas: Delta[] = [];
-        let failure: unknown;
+        let failure: ModelError | undefined;
         try {
           for (const data of events) {
-            if (data.startsWith("[DONE]")) reading.done();
+            if (/^\s*\[DONE]/.test(data)) reading.done();
             else if (data !== "") {
-              const event = json(data);
+              const event = parsed(data);
               if (event !== undefined) reading[known.whole ? "whole" : "event"](event, deltas);
               else if (!known.ended || !reading.complete) throw new ModelError("the server's answer is broken or was cut off: it is no JSON", { retryable: true });
             }
             if (reading.ended) break;
           }
         } catch (error) {
-          failure = error;
+          failure = error as ModelError;
         }
         // What came before a failure has come, however the network cut it.
         for (const delta of server.stream ? deltas : []) {
           handed = true;
           yield delta;
         }
+        if (signal.aborted) throw signal.reason;
         if (failure) throw failure;
-        if (reading.ended) break;
+        if (reading.ended) {
+          known.over = true;
+          break;
+        }
       }
       if (reading.complete) return reading.reply();
       throw new ModelError("the answer ended before the reply was complete", { retryable: true });
@@ -177,14 +190,6 @@ export async function* ask<T>(
   }
 }
 
-function json(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Sends the request and gives the events of the answer as they come, or its one JSON text. */
 async function* receive({ url, headers, options }: Server, body: string, signal: AbortSignal, known: Try): AsyncGenerator<readonly string[]> {
   const { timeout = 600_000, fetch = globalThis.fetch } = options;
@@ -195,6 +200,7 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
   let source: ReadableStreamDefaultReader<Uint8Array> | undefined;
   let bytes = 0;
   let stalled = false;
+  let asked: Promise<Response> | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   /** Since when the server has been waited for; undefined while nobody waits. */
   let since: number | undefined;
@@ -242,7 +248,7 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
     wait();
     try {
       // A redirect isn't followed: it would take the key and the prompt to where nobody sent them.
-      const asked = fetch(url.href, { method: "POST", headers: Object.fromEntries(headers), body, signal: abort.signal, redirect: "manual" });
+      asked = fetch(url.href, { method: "POST", headers: Object.fromEntries(headers), body, signal: abort.signal, redirect: "manual" });
       known.response = await Promise.race([asked, new Promise<never>((_, reject) => (interrupt = reject))]);
     } catch (error) {
       throw silence(error);
@@ -252,28 +258,32 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
     for (;;) {
       wait();
       let piece: ReadableStreamReadResult<Uint8Array> | undefined;
+      let more: string | undefined;
       try {
         piece = await source?.read();
+        more = take(piece);
       } catch (error) {
-        if (known.response.ok) throw silence(error);
+        // Of an answer that is an error anyway, what came so far will do.
+        if (known.response.ok || signal.aborted) throw error instanceof ModelError ? error : silence(error);
       }
-      let more = take(piece);
       if (!known.response.ok || text[0] === "<") {
         text += more ?? "";
         if (more === undefined || text.length > MAX_ERROR_BODY) throw refusal(known, place, text);
         continue;
       }
       if (more === undefined) break;
-      if (known.whole !== false) {
-        text += more;
-        // What an answer is shows in its first character: its content-type may be wrong, and blank lines may come first for minutes.
-        if (known.whole === undefined) text = text.trimStart();
-        if (text !== "") known.whole ??= /[{[]/.test(text.charAt(0));
-        if (known.whole !== false || text[0] === "<") continue;
-        more = text;
+      // What an answer is shows in its first character: its content-type may be wrong, and blank lines may come first for minutes.
+      if (known.whole === undefined) {
+        more = more.trimStart();
+        if (more === "") continue;
+        if (more[0] === "<") text = more;
+        else known.whole = more[0] === "{" || more[0] === "[";
       }
-      const events = sse.push(more);
-      if (events.length > 0) yield events;
+      if (known.whole) text += more;
+      else if (known.whole === false) {
+        const events = sse.push(more);
+        if (events.length > 0) yield events;
+      }
     }
     known.ended = true;
     // Some servers leave out the blank line after the last event.
@@ -282,9 +292,18 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", stop);
-    // Nobody reads on: the connection is given up, so that nothing more is generated, and paid.
-    source?.cancel().catch(() => {});
-    if (!source) abort.abort();
+    // Nobody reads on: the connection is given up, so that nothing more is generated, and paid; but if the reply has
+    // come, the body is about to end, and then the connection serves the next request.
+    const drop = (): unknown => source?.cancel().catch(() => {});
+    if (known.over) {
+      const late = setTimeout(drop, 100);
+      void source?.read().then(({ done }) => done || drop()).catch(drop).finally(() => clearTimeout(late));
+    } else drop();
+    if (!source) {
+      abort.abort();
+      // A fetch that doesn't heed its signal may answer later.
+      asked?.then(({ body }) => body?.cancel()).catch(() => {});
+    }
   }
 }
 
@@ -293,7 +312,7 @@ function refusal(known: Try, place: string, body: string): ModelError {
   const text = body.trim();
   const { status, headers } = known.response as Response;
   const [, title = ""] = /<title[^>]*>\s*([^<]*)/i.exec(text) ?? [];
-  const error = errorIn(json(text)) ?? new ModelError(
+  const error = errorIn(parsed(text.replace(/^data: ?/, ""))) ?? new ModelError(
     text.startsWith("<") ? `${place} answered with a web page, ${JSON.stringify(title.trim())}: is baseURL right?`
     : status >= 300 && status < 400 ? `${place} redirects to elsewhere: set baseURL to where the API is`
     : text || `${place} answered ${status}`);
@@ -314,20 +333,22 @@ function waitFor(error: ModelError, { response, asked = 0 }: Try, retry: number)
 }
 
 /** The error as it may be shown: with what is known of the answer, and without what nobody may see. */
-function told(error: ModelError, { response }: Try, { secrets }: Server, messages: readonly Message[]): ModelError {
-  let { message } = error;
-  // Some servers quote the request.
-  for (const hidden of [...secrets, ...messages.map(({ content }) => content)]) {
-    if (typeof hidden !== "string" || hidden.length < 8) continue;
-    // As it is, in a JSON text, or in one that is itself in JSON.
-    let text = hidden;
-    for (let depth = 0; depth < 3; depth++) {
-      message = message.split(text).join("…");
-      text = JSON.stringify(text).slice(1, -1);
+function told({ message, status, code, type, retryable, requestId }: ModelError, { response }: Try, { secrets }: Server, messages: readonly Message[]): ModelError {
+  // Some servers quote the request: as it is, in a JSON text, or in one that is itself in JSON.
+  const said = messages.flatMap(({ content, tool_calls: calls }) => [...[content].flat(), ...(calls ?? []).map((call) => call.function.arguments)]);
+  const hidden = [...secrets, ...said].map((value) => (isObject(value) ? value["text"] : value)).filter((value) => typeof value === "string" && value.length >= 8) as string[];
+  const shown = <T>(value: T): T => {
+    let text: unknown = value;
+    for (let secret of typeof text === "string" ? hidden : []) {
+      for (let depth = 0; depth < 3; depth++) {
+        text = String(text).split(secret).join("…");
+        secret = JSON.stringify(secret).slice(1, -1);
+      }
     }
-  }
-  const id = ["x-request-id", "request-id", "x-generation-id"].map((name) => response?.headers.get(name)).find(Boolean);
-  return new ModelError(message, { ...error, status: error.status ?? response?.status, requestId: error.requestId ?? id ?? undefined });
+    return (typeof text === "string" && text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text) as T;
+  };
+  const id = ["x-request-id", "request-id", "x-generation-id", "mistral-correlation-id", "x-ds-trace-id"].map((name) => response?.headers.get(name)).find(Boolean);
+  return new ModelError(shown(message), { status: status ?? response?.status, code: shown(code), type: shown(type), retryable, requestId: shown(requestId ?? id ?? undefined) });
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {
@@ -340,6 +361,6 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
       signal.removeEventListener("abort", stop);
       resolve();
     }, ms);
-    signal.addEventListener("abort", stop);
+    signal.addEventListener("abort", stop, { once: true });
   });
 }

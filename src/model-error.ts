@@ -1,8 +1,5 @@
 import { isObject } from "./json.ts";
 
-/** The longest message that is taken from a server, in UTF-16 code units. */
-const MAX_MESSAGE = 2000;
-
 /** What a `ModelError` says beside its message. */
 export interface ModelErrorFacts {
   status?: number | undefined;
@@ -30,7 +27,7 @@ export class ModelError extends Error {
   readonly requestId: string | undefined;
 
   constructor(message: string, { status, code, type, retryable = false, requestId }: ModelErrorFacts = {}) {
-    super(message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE - 1)}…` : message);
+    super(message);
     this.status = status;
     this.code = code ?? type;
     this.type = type;
@@ -44,41 +41,26 @@ export class ModelError extends Error {
   }
 }
 
-/** Whether a body, or an event, says that something went wrong; `"error": null` and `""` are sent by healthy servers. */
-export function isError(error: unknown): boolean {
-  return isObject(error) || (typeof error === "string" && error !== "");
-}
+export const WORDLESS = "the server sent an error without words";
 
 /**
- * The error that a server's body, or an event of its stream, tells of. Servers have some ten shapes for it: the text is
- * the first of `error.message`, `error`, `message` and `detail`.
+ * The error that a server's body, or an event of its stream, tells of; undefined for one that tells of none. Servers
+ * have some ten shapes for it: the text is the first of `error.message`, `error`, `message` and `detail`.
  */
 export function errorIn(body: unknown): ModelError | undefined {
   const outer = Object(Array.isArray(body) ? body[0] : body) as Record<string, unknown>;
-  // A text may be the JSON of the error itself.
-  const error = parsed(outer["error"] ?? outer);
-  const inner = isObject(error) ? error : outer;
-  const message = words(isObject(error) ? (error["message"] ?? error["error"] ?? error["detail"]) : error);
-  if (!message) return undefined;
+  // A text may be the JSON of the error itself. Healthy events have `"error": null`, or `""`.
+  const error = unwrapped(outer["error"] || outer);
+  const inner = Object(error) as Record<string, unknown>;
+  const scalar = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? (value as string) : undefined) || undefined;
+  const code = scalar(inner["code"] ?? outer["code"]);
+  const type = scalar(inner["type"] ?? outer["type"]);
+  const said = words(typeof error === "string" ? error : (inner["message"] ?? inner["error"] ?? inner["detail"] ?? (Array.isArray(error) ? error : undefined)));
+  if (!outer["error"] && !said) return undefined;
   // A gateway's own words say little; what the server behind it said is beside them.
   const raw = words((inner["metadata"] as Record<string, unknown> | undefined)?.["raw"]);
-  const scalar = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? (value as string) : undefined) || undefined;
-  const facts = {
-    code: scalar(inner["code"] ?? outer["code"]),
-    type: scalar(inner["type"] ?? (isObject(error) ? undefined : outer["type"])),
-    requestId: scalar(outer["request_id"]),
-  };
-  return new ModelError(raw ? `${message}: ${raw}` : message, { ...facts, retryable: isTemporary(facts) });
-}
-
-function parsed(value: unknown): unknown {
-  if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
-  try {
-    const json: unknown = JSON.parse(value);
-    return (json as { error?: unknown }).error ?? json;
-  } catch {
-    return value;
-  }
+  const message = [said || String(type ?? code ?? WORDLESS), raw].filter(Boolean).join(": ");
+  return new ModelError(message, { code, type, requestId: scalar(outer["request_id"]), retryable: isTemporary({ code, type }) });
 }
 
 /** A model's call that its own server refuses: asked again, it may do better, but that is for the run's owner to say. */
@@ -93,10 +75,26 @@ export function isTemporary({ code, type }: ModelErrorFacts, status = 0): boolea
   return known >= 100 ? known >= 500 || [408, 409, 429].includes(known) : !/invalid|auth|permission|not_found|billing|filter|too_large|context/.test(kind);
 }
 
+/** JSON, or undefined for a text that is none. What no object may have as a key is left out. */
+export function parsed(text: unknown): unknown {
+  if (typeof text !== "string") return undefined;
+  try {
+    return JSON.parse(text, text.includes("__proto__") ? (key, value: unknown) => (key === "__proto__" ? undefined : value) : undefined);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a text holds that is JSON itself, as some proxies hand errors on. */
+function unwrapped(value: unknown): unknown {
+  const json = parsed(value);
+  return typeof json === "object" && json !== null ? ((json as { error?: unknown }).error ?? json) : value;
+}
+
 /** The text in a message, which may be an object, or a list of a validator's complaints. Inputs that are quoted there are left out. */
 function words(message: unknown): string {
-  const value = parsed(message);
+  const value = unwrapped(message);
   if (typeof value === "string") return value;
-  if (Array.isArray(value)) return value.map((item: unknown) => (isObject(item) && Array.isArray(item["loc"]) ? `${item["loc"].join(".")}: ${words(item["msg"])}` : words(item))).filter(Boolean).join("; ");
+  if (Array.isArray(value)) return value.map((item: unknown) => (isObject(item) && Array.isArray(item["loc"]) ? `${item["loc"].join(".")}: ` : "") + words(item)).filter(Boolean).join("; ");
   return isObject(value) ? words(value["message"] ?? value["msg"] ?? value["detail"] ?? value["error"]) : "";
 }

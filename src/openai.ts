@@ -1,8 +1,8 @@
 import { ask, hand, type ReplyReader, server, type ServerOptions } from "./http.ts";
 import { isObject } from "./json.ts";
 import { type Call, type ContentPart, type Delta, type Message, type Reply, textOf, type ToolCall, type ToolDefinition, type Usage } from "./message.ts";
-import { errorIn, isError, ModelError } from "./model-error.ts";
-import { argumentsOf, definitions, fittingId, jsonText, transcript } from "./request.ts";
+import { errorIn, ModelError, parsed, WORDLESS } from "./model-error.ts";
+import { argumentsOf, counted, definitions, fittingId, fittingName, jsonText, transcript } from "./request.ts";
 
 export { ModelError };
 
@@ -24,7 +24,7 @@ const PATH = "/chat/completions";
  * Throws `AgentError` `bad-options` for wrong options. The call throws `ModelError`, and the signal's reason.
  */
 export function openai(options: OpenAIOptions): Call {
-  const target = server("openai", options, "OPENAI", "https://api.openai.com/v1", (base) => base + PATH, (key) => ({ authorization: `Bearer ${key}` }));
+  const target = server("openai", options, {}, "https://api.openai.com/v1", (base) => base + PATH, (key) => ({ authorization: `Bearer ${key}` }));
   const source = target.url.host + target.url.pathname.slice(0, -PATH.length);
   const write = writer(source, options.model);
   const { tools: ownTools, messages: _, ...body }: Record<string, unknown> = {
@@ -69,12 +69,13 @@ function writer(source: string, model: string): (messages: readonly Message[]) =
   const knowsDeveloper = is(/openai\.com|azure\.com/);
   const wantsContent = is(/deepseek|mistral|ollama|:11434/);
   const isGoogle = is(/googleapis\.com/);
-  const signsCalls = isGoogle && /gemini-([3-9]|\d\d)/.test(model);
+  const signsCalls = isGoogle && !/gemini-[12]\b/.test(model);
   // A conversation of before this adapter says of no field who sent it.
   const takesReasoning = is(/deepseek|moonshot|z\.ai|bigmodel|openrouter/);
   // The first DeepSeek R1 refuses its own reasoning. Later models, and Kimi, once thinking want the field in every turn.
   const isR1 = /deepseek.*\br1\b/i.test(model);
-  const wantsAllReasoning = /deepseek|moonshot|kimi/i.test(source + model);
+  const wantsAllReasoning = /deepseek|moonshot|kimi/i.test(source + model) && !isR1;
+  const alwaysThinks = is(/deepseek|moonshot/) && /reasoner|think|v4|k2\.[5-9]/i.test(model);
 
   const isOwn = (message: Message): boolean => message["source"] === source;
   const reasoningOf = (message: Message): string | undefined =>
@@ -82,7 +83,7 @@ function writer(source: string, model: string): (messages: readonly Message[]) =
 
   const assistant = (message: Message, thinks: boolean): Message[] => {
     const calls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: args }, extra_content: extra }): ToolCall => ({
-      id: fittingId(id, ids), type: "function", function: { name, arguments: argumentsOf(args) ? args : "{}" },
+      id: fittingId(id, ids), type: "function", function: { name: fittingName(name), arguments: argumentsOf(args) ? args : "{}" },
       ...(extra !== undefined && (isOwn(message) || (isGoogle && message["source"] === undefined)) && { extra_content: extra }),
     }));
     const text = textOf(message) || (typeof message["refusal"] === "string" ? message["refusal"] : "");
@@ -115,7 +116,7 @@ function writer(source: string, model: string): (messages: readonly Message[]) =
         media = [];
       }
       if (role === "assistant") written.push(...assistant(message, variant === "thinks"));
-      else if (role === "user") written.push({ role, content, ...(name !== undefined && { name }) });
+      else if (role === "user") written.push({ role, content: Array.isArray(content) ? content.map(partOf) : content, ...(name !== undefined && { name }) });
       else if (role !== "tool") written.push({ role: role === "developer" && !knowsDeveloper ? "system" : role, content: textOf(message) ?? "" });
       else {
         written.push({ role, tool_call_id: fittingId(message.tool_call_id, ids), content: textOf(message) ?? "" });
@@ -125,13 +126,18 @@ function writer(source: string, model: string): (messages: readonly Message[]) =
     if (media.length > 0) written.push({ role: "user", content: media });
     return written;
   });
-  return (messages) => write(messages, wantsAllReasoning && messages.some((message) => reasoningOf(message) === "reasoning_content") ? "thinks" : "");
+  return (messages) => write(messages, wantsAllReasoning && (alwaysThinks || messages.some((message) => reasoningOf(message) === "reasoning_content")) ? "thinks" : "");
 }
 
 /** The fields of a call that all servers have; and one that nobody may set. */
 const CALL = ["index", "id", "type", "function", "__proto__"];
-/** Finish reasons that say that the reply was cut off. */
+/** Finish reasons that say that the reply was cut off, in other words. */
 const CUT_OFF = /^(length|max_tokens|model_length)$/;
+
+/** A part of content; a text may stand by itself. */
+function partOf(part: unknown): ContentPart {
+  return isObject(part) ? (part as ContentPart) : { type: "text", text: String(part) };
+}
 
 /** A call as it is being put together; `others` are the server's own fields. */
 interface Assembled {
@@ -179,21 +185,17 @@ class ChatReader implements ReplyReader {
 
   /** The choice that is the reply; and what stands beside it is read. */
   #choice(event: unknown): Record<string, unknown> | undefined {
-    const { error, choices, usage } = Object(event) as Record<string, unknown>;
+    const { error, choices, usage, object, type } = Object(event) as Record<string, unknown>;
     const choice = (Array.isArray(choices) ? choices.find((one: unknown) => isObject(one) && !one["index"]) : undefined) as Record<string, unknown> | undefined;
-    const wrong = isError(error) ? error : choice?.["error"];
-    if (isError(wrong)) throw errorIn({ ...(event as object), error: wrong });
-    this.#count(usage ?? choice?.["usage"]);
+    // Some errors are events of their own, some stand in a chunk or its choice, and some servers send them flat.
+    const wrong = error || choice?.["error"];
+    if (wrong || object === "error" || type === "error") throw errorIn({ ...(event as object), error: wrong }) ?? new ModelError(WORDLESS);
+    this.#usage = counted(this.#usage, usage ?? choice?.["usage"]);
     if (!choice) return undefined;
     this.#answered = true;
     const finish = choice["finish_reason"];
     if (typeof finish === "string" && finish) this.#finish = finish;
     return choice;
-  }
-
-  /** Counts may come several times, each time those so far; single ones are null until they are known. */
-  #count(usage: unknown): void {
-    if (isObject(usage)) this.#usage = { ...this.#usage, ...Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null)) };
   }
 
   #add(delta: Record<string, unknown>, deltas: Delta[], whole: boolean): void {
@@ -206,7 +208,7 @@ class ChatReader implements ReplyReader {
         if (typeof piece === "string" && piece !== "" && !Array.isArray(message.content)) message.content = (message.content ?? "") + (text = piece);
         else if (piece === "" || piece === null) message.content ??= piece;
         else for (const part of [piece].flat()) {
-          const entry = isObject(part) ? (part as ContentPart) : { type: "text", text: String(part) };
+          const entry = partOf(part);
           if (entry.type === "text") text += spoken(entry);
           else reasoning += spoken(entry);
           if (!Array.isArray(message.content)) message.content = message.content ? [{ type: "text", text: message.content }] : [];
@@ -219,7 +221,7 @@ class ChatReader implements ReplyReader {
         else if (Array.isArray(piece) && piece.length > 0) for (const entry of piece) addTo((message[field] ??= []) as unknown[], entry, whole);
         if (field !== "refusal") reasoning ||= spoken(piece);
         else text ||= spoken(piece);
-      } else if (LISTS.includes(field) && Array.isArray(piece)) message[field] = [message[field] ?? [], piece].flat();
+      } else if (LISTS.includes(field) && Array.isArray(piece)) ((message[field] ??= []) as unknown[]).push(...piece);
       else if (SIGNATURES.includes(field) && piece) message[field] = piece;
     }
     hand(deltas, "reasoning", reasoning);
@@ -235,7 +237,7 @@ class ChatReader implements ReplyReader {
     if (!whole && isIndexed) {
       call = this.#byIndex.get(index);
       // Some servers give all calls of a reply the index 0.
-      if (id && call?.id && call.id !== id && name) call = undefined;
+      if (id && call?.id && call.id !== id && name) call = this.#calls.find((one) => one.id === id);
     } else if (!whole && id) call = this.#calls.find((one) => one.id === id);
     else if (!whole && !(name && this.#calls.at(-1)?.name)) call = this.#calls.at(-1);
     if (!call) {
@@ -245,14 +247,16 @@ class ChatReader implements ReplyReader {
     // Later pieces repeat the id and the name, or have empty ones.
     if (typeof id === "string") call.id ||= id;
     if (typeof name === "string") call.name ||= name;
-    call.args += typeof args === "string" ? args : isObject(args) ? JSON.stringify(args) : "";
+    call.args += typeof args === "string" ? args : args === undefined || args === null ? "" : JSON.stringify(args);
     for (const field in piece) if (!CALL.includes(field) && piece[field] !== null) call.others[field] = piece[field];
   }
 
   reply(): Reply {
     const { content, ...message } = this.#message;
-    const isCut = CUT_OFF.test(this.#finish ?? "");
-    const calls = this.#calls.map(({ id, name, args, others }): ToolCall => ({ ...others, id, type: "function", function: { name, arguments: isCut ? args : plain(args) } }));
+    const finish = CUT_OFF.test(this.#finish ?? "") ? "length" : this.#finish;
+    // No arguments are an empty object, unless they were cut off.
+    const isCut = /length|exceeded/.test(finish ?? "");
+    const calls = this.#calls.filter(({ name, args }) => name || args).map(({ id, name, args, others }): ToolCall => ({ ...others, id, type: "function", function: { name, arguments: isCut ? args : plain(args) } }));
     const isOfItsOwn = Array.isArray(content) || [...REASONING, ...SIGNATURES].some((field) => field in message) || calls.some((call) => call["extra_content"]);
     return {
       ...message,
@@ -260,7 +264,7 @@ class ChatReader implements ReplyReader {
       ...(calls.length > 0 && { tool_calls: calls }),
       // So that what only this server takes goes back to it, and to no other.
       ...(isOfItsOwn && { source: this.#source }),
-      finish_reason: isCut ? "length" : (this.#finish ?? (calls.length > 0 ? "tool_calls" : "stop")),
+      finish_reason: finish ?? (calls.length > 0 ? "tool_calls" : "stop"),
       ...(this.#usage && { usage: this.#usage }),
     } as Reply;
   }
@@ -268,15 +272,8 @@ class ChatReader implements ReplyReader {
 
 /** Arguments in the one form that is valid: none at all are an empty object, and some servers wrap the text into JSON once more. */
 function plain(args: string): string {
-  const text = args.trim();
-  if (text === "") return "{}";
-  if (!text.startsWith('"')) return args;
-  try {
-    const inner: unknown = JSON.parse(text);
-    return typeof inner === "string" && argumentsOf(inner) ? inner : args;
-  } catch {
-    return args;
-  }
+  const inner = /^\s*"/.test(args) && parsed(args);
+  return typeof inner === "string" && argumentsOf(inner) ? inner : args.trim() === "" ? "{}" : args;
 }
 
 /** The text in a piece of content or reasoning, whichever of its shapes it has. */

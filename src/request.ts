@@ -1,5 +1,6 @@
 import { isObject, wellFormed } from "./json.ts";
-import { type Message, textOf, type ToolDefinition } from "./message.ts";
+import { type Message, textOf, type ToolDefinition, type Usage } from "./message.ts";
+import { parsed } from "./model-error.ts";
 
 /** What was written of a conversation, up to and with an assistant message. */
 interface Written {
@@ -55,25 +56,27 @@ export function jsonText(value: unknown): string {
 
 /** The arguments of a call as an object; undefined for a text that is none, which makes servers refuse the conversation for ever. */
 export function argumentsOf(text: unknown): Record<string, unknown> | undefined {
-  try {
-    const args: unknown = JSON.parse(text as string);
-    return isObject(args) ? args : undefined;
-  } catch {
-    return undefined;
-  }
+  const args = parsed(text);
+  return isObject(args) ? args : undefined;
 }
 
 /** A call's id as the server takes it. One of another server's that doesn't fit becomes nine letters and digits, the same each time. */
 export function fittingId(id: unknown, fits: RegExp): string {
   const text = String(id);
   if (fits.test(text)) return text;
-  // Two times FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv), from different starting values.
-  let [a, b] = [0x811c9dc5, 0x01234567];
-  for (let i = 0; i < text.length; i++) {
-    a = Math.imul(a ^ text.charCodeAt(i), 0x01000193);
-    b = Math.imul(b ^ text.charCodeAt(i), 0x01000193);
-  }
-  return ((b >>> 0).toString(36) + (a >>> 0).toString(36).padStart(7, "0")).padStart(9, "0").slice(-9);
+  let hash = 0n;
+  for (const character of text) hash = (hash * 1_114_139n + BigInt(character.codePointAt(0) as number)) % 36n ** 9n;
+  return hash.toString(36).padStart(9, "0");
+}
+
+/** A tool's name as servers take it: models make up names that they refuse to be told of again. */
+export function fittingName(name: string): string {
+  return name.replace(/[^\w-]/g, "_").slice(0, 64) || "unknown";
+}
+
+/** The counts so far, and what a later event says of them: those so far, not those since; null for what it doesn't know. */
+export function counted(before: Usage | undefined, usage: unknown): Usage | undefined {
+  return isObject(usage) ? { ...before, ...Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null)) } : before;
 }
 
 /**

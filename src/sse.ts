@@ -1,8 +1,8 @@
 import { ModelError } from "./model-error.ts";
 
 /**
- * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), handed over in pieces cut
- * anywhere, and returns the data of each. Names and ids are left out: model servers say in its data what an event is,
+ * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), handed over as decoded text
+ * in pieces cut anywhere, and returns the data of each. Names and ids are left out: model servers say in its data what an event is,
  * and many give no name. Beyond the standard: a field `error:`, which llama.cpp's family sends, is an event by itself
  * with the data `{"error": …}`, and `end()` gives the last event of a stream that ends without a blank line.
  */
@@ -14,7 +14,6 @@ export class SseReader {
   #data: string | undefined;
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #cr = false;
-  #begun = false;
 
   /** `max`: how long an event may be, in UTF-16 code units; a longer one is a `ModelError`, as soon as that is known. */
   constructor(max: number) {
@@ -25,10 +24,7 @@ export class SseReader {
   push(text: string): readonly string[] {
     if (text === "") return NONE;
     let events = NONE as string[];
-    let from = 0;
-    if (!this.#begun && text.charCodeAt(0) === BOM) from = 1;
-    else if (this.#cr && text.charCodeAt(0) === LF) from = 1;
-    this.#begun = true;
+    let from = this.#cr && text[0] === "\n" ? 1 : 0;
     this.#cr = false;
     // Each is looked for again only when it was passed, so that a text without the one or the other is searched once.
     let lf = text.indexOf("\n", from);
@@ -88,8 +84,6 @@ export class SseReader {
 }
 
 const NONE: readonly string[] = [];
-const LF = 10;
-const BOM = 0xfeff;
 
 /** What follows a field's name and colon, less one space; undefined if the name is another, longer one. */
 function valueOf(line: string, colon: number): string | undefined {

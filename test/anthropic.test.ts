@@ -73,6 +73,16 @@ const KINDS: Record<string, [body: string, reply: Partial<Reply>, deltas: string
   "an unknown stop reason": [message(text(0, "Hi"), stopped("sensitive"), stop), { content: "Hi", finish_reason: "sensitive" }, ["text:Hi"]],
   "message_start twice": [message(start, text(0, "Hi"), stopped("end_turn"), stop), { content: "Hi" }, ["text:Hi"]],
   "message_start again, between blocks": [message(text(0, "H"), start, text(1, "i"), stopped("end_turn"), stop), { content: "Hi", ...own({ type: "text", text: "H" }, { type: "text", text: "i" }) }, ["text:Hi"]],
+  "an unknown stop reason that isn't one of ours by accident": [message(text(0, "Hi"), stopped("constructor"), stop), { content: "Hi", finish_reason: "constructor" }, ["text:Hi"]],
+  "a call without arguments, the context full": [message(use(0, "toolu_2", "ping", ""), stopped("model_context_window_exceeded"), stop), { tool_calls: [call("toolu_2", "ping", "")], finish_reason: "model_context_window_exceeded" }, []],
+  "another message that begins after a whole call": [
+    message(use(0, "toolu_0", "look", "{}"), { type: "message_start", message: { ...start.message, id: "msg_2" } } as { type: string }, stopped("end_turn"), stop),
+    {}, [],
+  ],
+  "the same message again in the middle of a call": [
+    message(open(0, { type: "tool_use", id: "toolu_0", name: "look", input: {} }), delta(0, { type: "input_json_delta", partial_json: '{"a' }), start, text(1, "Hi"), stopped("end_turn"), stop),
+    { content: "Hi" }, ["text:Hi"],
+  ],
   "a message that begins anew in the middle of a call": [
     message(open(0, { type: "tool_use", id: "toolu_0", name: "look", input: {} }), delta(0, { type: "input_json_delta", partial_json: '{"at":"wr' }), start, use(0, "toolu_1", "look", "{}"), stopped("tool_use"), stop),
     { tool_calls: [call("toolu_1", "look", "{}")], finish_reason: "tool_calls" }, [],
@@ -108,11 +118,12 @@ describe("the Messages API sends", () => {
     const search = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "sky" } };
     for (const stream of [true, false]) {
       const server = fakeServer(stream
-        ? [message(text(0, "Let me see."), block(1, search), stopped("pause_turn"), stop), message(text(0, "Blue."), stopped("end_turn"), stop)]
-        : [whole([{ type: "text", text: "Let me see." }, search], "pause_turn"), whole([{ type: "text", text: "Blue." }], "end_turn")]);
+        ? [message(text(0, ""), text(1, "Let me see."), block(2, search), stopped("pause_turn"), stop), message(text(0, "Blue."), stopped("end_turn"), stop)]
+        : [whole([{ type: "text", text: "" }, { type: "text", text: "Let me see." }, search], "pause_turn"), whole([{ type: "text", text: "Blue." }], "end_turn")]);
       const { reply, text: said } = await ask(connect(server.fetch, { stream }));
-      expect(reply).toMatchObject({ content: "Let me see.Blue.", finish_reason: "stop", usage: { input_tokens: 20, output_tokens: 14 }, ...own({ type: "text", text: "Let me see." }, search, { type: "text", text: "Blue." }) });
+      expect(reply).toMatchObject({ content: "Let me see.Blue.", finish_reason: "stop", usage: { input_tokens: 20, output_tokens: 14 }, ...own({ type: "text", text: "" }, { type: "text", text: "Let me see." }, search, { type: "text", text: "Blue." }) });
       expect(said).toBe(stream ? "Let me see.Blue." : "");
+      checkMessages(server.received[1]?.text ?? "");
       expect(server.received[1]?.body.messages).toEqual([{ role: "user", content: [{ type: "text", text: "go" }] }, { role: "assistant", content: [{ type: "text", text: "Let me see." }, search] }]);
     }
   });
@@ -122,6 +133,8 @@ describe("half a reply is never a reply:", () => {
   test.each<[string, string, Partial<ModelError>]>([
     ["an error event after half an answer", message(text(0, "H")) + events({ type: "error", error: { type: "overloaded_error", message: "Overloaded" } } as { type: string }), { message: "Overloaded", type: "overloaded_error", code: "overloaded_error", retryable: true }],
     ["an error event that passes never", message() + events({ type: "error", error: { type: "invalid_request_error", message: "no" } } as { type: string }), { message: "no", retryable: false }],
+    ["an error event without words", message(text(0, "H")) + events({ type: "error", error: { type: "overloaded_error" } } as { type: string }, stopped("end_turn"), stop), { message: "overloaded_error", code: "overloaded_error", retryable: true }],
+    ["a flat error event", message(text(0, "H")) + events({ type: "error", message: "Overloaded" } as { type: string }, stop), { message: "Overloaded", retryable: true }],
     ["an end in the middle of a call", message(open(0, { type: "tool_use", id: "toolu_1", name: "look", input: {} }), delta(0, { type: "input_json_delta", partial_json: "{}" })), { message: "the answer ended before the reply was complete", retryable: true }],
     ["an error as a whole body", JSON.stringify({ type: "error", error: { type: "api_error", message: "oops" }, request_id: "req_1" }), { message: "oops", requestId: "req_1", retryable: true }],
     ["a body of another API", JSON.stringify({ choices: [] }), { message: "the answer has no content: is baseURL that of a Messages API?", retryable: false }],

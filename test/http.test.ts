@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { agent, AgentError, tool } from "yieldagent";
+import { agent, AgentError, type Message, tool } from "yieldagent";
 import { anthropic, ModelError as AnthropicError } from "yieldagent/anthropic";
 import { ModelError, openai, type OpenAIOptions } from "yieldagent/openai";
 import { collect } from "yieldagent/testing";
@@ -190,6 +190,32 @@ describe("the error says, in the server's words", () => {
     }
   });
 
+  test("and nothing of these in its other fields, in words of a header, a query as it is written, or at the limit of its length", async () => {
+    const key = "sk-canary-key-1";
+    for (const [options, body] of [
+      [{ apiKey: key }, { error: { message: "no", code: key, type: key } }],
+      [{ apiKey: "", headers: { authorization: `Bearer ${key}` } }, { error: { message: `Incorrect key: ${key}` } }],
+      [{ baseURL: `https://server.example/v1?key=${encodeURIComponent("canary/+1")}` }, { error: { message: "?key=canary%2F%2B1" } }],
+      [{ apiKey: key }, { error: { message: `${"x".repeat(1985)} ${key} y` } }],
+    ] as [Partial<OpenAIOptions>, object][]) {
+      const error = await errorOf({ status: 400, headers: { "x-request-id": key }, body: JSON.stringify(body) }, options);
+      expect(inspect(error, { showHidden: true }).replaceAll(options.apiKey ? "" : key, "")).not.toContain("canary");
+    }
+    const messages: Message[] = [{ role: "user", content: [{ type: "text", text: "a canary part" }] }, { role: "assistant", content: null, tool_calls: [{ id: "c", function: { name: "f", arguments: '{"a":"canary"}' } }] }, { role: "tool", tool_call_id: "c", content: "the canary result" }];
+    const server = fakeServer([{ status: 400, body: JSON.stringify({ error: { message: `${JSON.stringify(messages)} is wrong` } }) }]);
+    expect((await ask(connect(server.fetch), messages)).error?.message).not.toContain("canary");
+  });
+
+  test("when the body of a refusal stalls, by what came of it", async () => {
+    const stalls: Answer = () => new Response(new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode('{"error":{"message":"Incorrect key"}}')) }), { status: 401 });
+    const [asked] = await waited(() => ask(connect(fakeServer([stalls]).fetch, { timeout: 5000 })));
+    expect(asked.error).toMatchObject({ message: "Incorrect key", status: 401, retryable: false });
+  });
+
+  test("when it comes as an event", async () => {
+    expect((await errorOf({ status: 400, body: 'data: {"error":{"message":"no"}}\n\n' })).message).toBe("no");
+  });
+
   test("as one class, whichever adapter it comes from", () => {
     expect(AnthropicError).toBe(ModelError);
     expect(Object.assign(new Error("of another copy"), { name: "ModelError", retryable: false })).toBeInstanceOf(ModelError);
@@ -233,6 +259,7 @@ describe("a server that says nothing", () => {
         async pull(controller) {
           await new Promise((resolve) => setTimeout(resolve, 4000));
           controller.enqueue(new TextEncoder().encode(sent++ < 100 ? alive : HI));
+          if (sent > 100) controller.close();
         },
       }, { highWaterMark: 0 }));
       const [asked, ms] = await waited(() => ask(connect(fakeServer([slow]).fetch, { timeout: 5000 })));
@@ -279,6 +306,28 @@ describe("the end of a run from outside", () => {
       await expect(run()).rejects.toBe(reason);
       expect(seen).toEqual({ before: [], headers: ["signal"], middle: ["signal", "cancelled"] }[when]);
     }
+  });
+
+  test("an abort while the consumer looks at a delta is thrown before anything more comes", async () => {
+    const abort = new AbortController();
+    const call = connect(fakeServer([HI]).fetch)([{ role: "user", content: "go" }], [], { signal: abort.signal, step: 1 }) as AsyncGenerator;
+    await call.next();
+    abort.abort("enough");
+    await expect(call.next()).rejects.toBe("enough");
+  });
+
+  test("an answer that comes after all, from a fetch that doesn't heed its signal, is let go", async () => {
+    const abort = new AbortController();
+    let answer: (response: Response) => void = () => {};
+    let begun: () => void = () => {};
+    const isAsked = new Promise<void>((resolve) => (begun = resolve));
+    const call = connect(() => (begun(), new Promise((resolve) => (answer = resolve))));
+    const asked = ask(call, undefined, undefined, abort.signal);
+    asked.catch(() => {});
+    await isAsked;
+    abort.abort("enough");
+    await expect(asked).rejects.toBe("enough");
+    await new Promise<void>((cancel) => answer(stream(cancel)));
   });
 
   test("a consumer that goes away ends the connection", async () => {
@@ -384,6 +433,21 @@ describe("over real HTTP", () => {
     });
     const broken = await ask(openai({ model: "m", baseURL, maxRetries: 0 }));
     expect([broken.text, broken.error?.message, broken.error?.retryable]).toEqual(["Hi", expect.stringMatching(/^the connection broke off: http:\/\/127\.0\.0\.1:\d+( \([A-Z_]+\))?$/), true]);
+  });
+
+  test("connections serve more than one request", async () => {
+    const sockets = new Set<unknown>();
+    const baseURL = await listen((request, response) => {
+      sockets.add(request.socket);
+      request.resume().on("end", () => {
+        response.write(sse(callChunk({ index: 0, function: { name: "act", arguments: "{}" } }), finish("tool_calls"), "[DONE]"), () => setImmediate(() => response.end()));
+      });
+    });
+    const run = agent({ call: openai({ model: "m", baseURL }), tools: { act: tool({ run: () => "done" }) }, maxSteps: 5, messages: [{ role: "user", content: "go" }] });
+    await collect(run);
+    // The second request may come before the first answer has quite ended.
+    expect(run.state.steps).toBe(5);
+    expect(sockets.size).toBeLessThanOrEqual(2);
   });
 
   test("a broken off consumer closes the socket", async () => {

@@ -135,6 +135,21 @@ const KINDS: Record<string, [body: string, reply: Partial<Reply>, deltas?: strin
     sse(callChunk({ index: 0, id: "call_2", function: { name: "mul", arguments: "" } }), finish("length"), DONE),
     { tool_calls: [{ id: "call_2", type: "function", function: { name: "mul", arguments: "" } }], finish_reason: "length" },
   ],
+  "no arguments at all, the context full": [
+    sse(callChunk({ index: 0, id: "call_2", function: { name: "mul", arguments: "" } }), finish("model_context_window_exceeded"), DONE),
+    { tool_calls: [{ id: "call_2", type: "function", function: { name: "mul", arguments: "" } }], finish_reason: "model_context_window_exceeded" },
+  ],
+  "arguments that are a list, which the loop refuses": [whole({ role: "assistant", content: null, tool_calls: [{ id: "call_1", function: { name: "add", arguments: ["x"] } }] }), { content: null, tool_calls: [{ id: "call_1", type: "function", function: { name: "add", arguments: '["x"]' } }] }],
+  "a call that is none after the last": [sse(callChunk({ index: 0, ...add }), callChunk({ index: 1, id: "", function: { name: "", arguments: "" } }), finish("tool_calls"), DONE), { tool_calls: [added], finish_reason: "tool_calls" }],
+  "pieces of two calls in turn, both with the index 0, id and name in each": [
+    sse(
+      callChunk({ index: 0, id: "call_1", function: { name: "add", arguments: '{"a"' } }), callChunk({ index: 0, id: "call_2", function: { name: "mul", arguments: "{" } }),
+      callChunk({ index: 0, id: "call_1", function: { name: "add", arguments: ":1}" } }), callChunk({ index: 0, id: "call_2", function: { name: "mul", arguments: "}" } }), finish("tool_calls"), DONE,
+    ),
+    { tool_calls: [added, multiplied], finish_reason: "tool_calls" },
+  ],
+  "fields that no object may have": [sse(chunk({ content: "Hi" })).replace('"content"', '"__proto__":{"x":1},"content"') + sse(finish("stop"), DONE), { content: "Hi" }],
+  "[DONE] after two spaces": ["data:  [DONE]\n\n".replace(/^/, sse(hi)), { content: "Hi" }],
   "cut arguments after a whole call": [
     sse(callChunk({ index: 0, ...add }), callChunk({ index: 1, id: "call_2", function: { name: "mul", arguments: '{"b":' } }), finish("length"), DONE),
     { tool_calls: [added, { id: "call_2", type: "function", function: { name: "mul", arguments: '{"b":' } }], finish_reason: "length" },
@@ -190,13 +205,14 @@ describe("a server that sends", () => {
   });
 
   test("nothing after [DONE] keeps the call waiting", async () => {
-    let cancelled = false;
+    let cancelled: () => void = () => {};
+    const gone = new Promise<void>((resolve) => (cancelled = resolve));
     const open = (): Response => new Response(new ReadableStream({
       start: (controller) => controller.enqueue(new TextEncoder().encode(sse(hi, DONE))),
-      cancel: () => void (cancelled = true),
+      cancel: cancelled,
     }));
     expect((await ask(connect(fakeServer([open]).fetch))).reply?.content).toBe("Hi");
-    expect(cancelled).toBe(true);
+    await gone;
   });
 
   test("a text a piece at a time is handed on a piece at a time", async () => {
@@ -235,6 +251,11 @@ const FAILURES: Record<string, [body: string, message: string, facts?: Partial<M
   "an error in a chunk that has all else, after a finish reason, and then [DONE]": [sse(hi, { ...finish("length"), error: { code: 502, message: "Upstream failed" }, usage: { total_tokens: 1 } }, DONE), "Upstream failed", { code: 502, retryable: true }],
   "an error without choices, and then [DONE]": [sse(hi, { choices: [], error: { message: "overloaded", type: "overloaded_error" } }, DONE), "overloaded", { code: "overloaded_error", type: "overloaded_error", retryable: true }],
   "an error that is a word": [sse(hi, { error: "upstream timed out" }, DONE), "upstream timed out", { retryable: true }],
+  "an error without words": [sse(hi, { error: { code: 502 } }, DONE), "502", { code: 502, retryable: true }],
+  "an error without anything": [sse(hi, { error: {} }, finish("stop"), DONE), "the server sent an error without words", { retryable: true }],
+  "an error without words after a finish reason": [sse(hi, finish("stop"), { error: { type: "overloaded" } }, DONE), "overloaded", { code: "overloaded", type: "overloaded", retryable: true }],
+  "a flat error": [sse(hi, { object: "error", message: "engine died", type: "InternalServerError", code: 500 }, DONE), "engine died", { code: 500, type: "InternalServerError", retryable: true }],
+  "a list of errors": [sse(hi, { error: [{ message: "one" }, { message: "two" }] }, DONE), "one; two", { retryable: true }],
   "an error within the choice": [whole(null, { finish_reason: "error", error: { code: 429, message: "Slow down" } }), "Slow down", { code: 429, retryable: true }],
   "the end of its money in the middle": [sse(hi, { error: { message: "You exceeded your current quota", type: "insufficient_quota", code: "insufficient_quota" } }), "You exceeded your current quota", { code: "insufficient_quota", type: "insufficient_quota", retryable: false }],
   "an end in the middle": [sse(hi), "the answer ended before the reply was complete", { retryable: true }],
@@ -335,6 +356,17 @@ describe("the second turn", () => {
       ]);
     });
   }
+
+  test("DeepSeek's thinking model gets the field in the turns of another model, too", async () => {
+    const { text } = await secondTurn(called({ content: "" }), { next: "https://api.deepseek.com", model: "deepseek-reasoner" });
+    checkChat(text, { fields: ["reasoning_content"], everyTurn: "reasoning_content", empty: [""] });
+  });
+
+  test("a tool that the model made up is named in letters that servers take", async () => {
+    const { text, messages } = await secondTurn(called({ tool_calls: [{ ...added, function: { name: "multi_tool_use.parallel", arguments: "{}" } }, { ...multiplied, function: { name: "add", arguments: "{}" } }] }));
+    checkChat(text);
+    expect((messages[1] as unknown as Message).tool_calls?.map((one) => one.function.name)).toEqual(["multi_tool_use_parallel", "add"]);
+  });
 
   test("at another server nothing of the first one's own is sent", async () => {
     const reply = called({ content: [{ type: "thinking", thinking: "Hm" }, { type: "text", text: "I add." }], reasoning_content: "Hm", reasoning: "Hm", reasoning_details: [{ type: "reasoning.text", text: "Hm" }], extra_content: { google: {} }, tool_calls: [{ ...added, extra_content: { google: {} } }] });
