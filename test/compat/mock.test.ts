@@ -45,10 +45,11 @@ interface Way extends Options {
   origin?: string;
   state?: State;
   decisions?: Record<string, Decision>;
+  messages?: Message[];
 }
 
 /** Runs the loop against a server, aimock if no other is named. What is thrown must be a `ModelError`. */
-async function run({ api, origin = mock.url, state, decisions, ...options }: Way): Promise<Ran> {
+async function run({ api, origin = mock.url, state, decisions, messages = [{ role: "user", content: "go" }], ...options }: Way): Promise<Ran> {
   const sent: Ran["sent"] = [];
   const done: string[] = [];
   const recording: typeof fetch = (url, init) => {
@@ -65,7 +66,7 @@ async function run({ api, origin = mock.url, state, decisions, ...options }: Way
     time: tool({ description: "The time.", run: did("time") }),
     book: tool({ description: "Books a trip.", parameters: city, needsApproval: true, run: did("book") }),
   };
-  const start = state ? { state, ...(decisions && { decisions }) } : { messages: [{ role: "user", content: "go" }] as Message[] };
+  const start = state ? { state, ...(decisions && { decisions }) } : { messages };
   const { steps, thrown, state: end } = await drive(agent({ call: ADAPTERS[api](origin, { fetch: recording, ...options }), tools, ...start }) as unknown as AgentRun);
   if (thrown !== undefined && !(thrown instanceof ModelError)) throw thrown;
   const lines: string[] = [];
@@ -83,8 +84,8 @@ function answers(...turns: (FixtureFileResponse | [FixtureFileResponse, FixtureO
 }
 
 /** What aimock answers to the same request, the first time, the second, and so on. */
-function tries(...times: (FixtureFileResponse | [FixtureFileResponse, FixtureOpts])[]): void {
-  for (const [sequenceIndex, time] of times.entries()) on({ sequenceIndex }, time);
+function tries(...turns: (FixtureFileResponse | [FixtureFileResponse, FixtureOpts])[]): void {
+  for (const [sequenceIndex, turn] of turns.entries()) on({ sequenceIndex }, turn);
 }
 
 function on(match: FixtureMatch, answer: FixtureFileResponse | [FixtureFileResponse, FixtureOpts]): void {
@@ -327,6 +328,20 @@ describe.each(apis.flatMap((api) => [{ api, stream: true }, { api, stream: false
     answers(refusal(401, `incorrect API key ${KEY}: find yours elsewhere`));
     const { error } = await run(way);
     expect(error?.message).toBe("incorrect API key …: find yours elsewhere");
+  });
+
+  test.each([
+    ["a text", [{ role: "user", content: "go to my secret island" }], []],
+    ["a text in parts", [{ role: "user", content: [{ type: "text", text: "go to my secret island" }] }], []],
+    ["a tool's result in parts", [{ role: "user", content: "go" }, { role: "assistant", content: null, tool_calls: [{ id: "c0", type: "function", function: { name: "time", arguments: "{}" } }] }, { role: "tool", tool_call_id: "c0", content: [{ type: "text", text: "to my secret island" }] }], []],
+    ["a call's arguments", [{ role: "user", content: "go" }], [{ toolCalls: [{ id: "c1", name: "weather", arguments: { city: "to my secret island" } }] }]],
+  ] as [string, Message[], FixtureFileResponse[]][])("a server that quotes the conversation gives nothing of it away: %s", async (_, messages, before) => {
+    const quoting = refusal(400, `invalid: ${messages.length + before.length === 1 ? "go to my secret island" : '{"city":"to my secret island"}'}`);
+    if (before[0]) answers(before[0], quoting);
+    else answers(quoting, quoting);
+    const { error } = await run({ ...way, messages });
+    expect(error).toMatchObject({ status: 400, message: expect.stringMatching(/^invalid: /) });
+    expect(error?.message).not.toContain("secret");
   });
 
   test("a baseURL where nothing is, is an error in the server's words (a server of our own)", async () => {
