@@ -1,7 +1,7 @@
 import type { Options } from "tsup";
 
 const config: Options = {
-  entry: ["src/index.ts", "src/openai.ts", "src/anthropic.ts", "src/testing.ts"],
+  entry: ["src/index.ts", "src/openai.ts", "src/anthropic.ts", "src/testing.ts", "src/mcp.ts", "src/show.ts", "src/seal.ts"],
   format: ["esm", "cjs"],
   target: "es2022",
   platform: "neutral",
