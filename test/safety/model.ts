@@ -19,7 +19,7 @@ export function fate({ name, args }: PlannedCall, cut: boolean | undefined, poli
   const n = JSON.parse(args).n as number;
   const gated = name === "gated" || name === "both" || name === "human" || (name === "cond" && n % 3 !== 0);
   const question = name === "human" ? "answer" : "approval";
-  if (policy === "throws" || (policy === "doubts-free" && name === "free")) return question;
+  if (policy === "throws" || policy === "muddles" || (policy === "doubts-free" && name === "free")) return question;
   if (policy === "denies-free" && name === "free") return "done";
   if (policy === "approves") return name === "human" ? "answer" : "ready";
   return gated ? question : "ready";
@@ -50,6 +50,7 @@ export function checkMove(plan: Plan, before: State, after: State, life: Life): 
       if (text(from) === text(to)) return;
       const planned = reply?.calls[i] as PlannedCall;
       const said = Object.hasOwn(life.decisions, from.id) ? life.decisions[from.id] : undefined;
+      if (to.status === "started" && before.calls.some(({ status }) => status === "new")) wrong("a call starts only when all are classified");
       const why = allowed(from, to, fate(planned, reply?.cut, plan.policy), said, life);
       if (why !== true) wrong(`call ${i} may not go from ${from.status} to ${to.status}${why ? `: ${why}` : ""}`);
     });

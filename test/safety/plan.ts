@@ -20,8 +20,8 @@ export interface Plan {
   readonly concurrency?: number | undefined;
 }
 
-/** The caller's policy: none, no objection, or what it does to some calls. */
-export type Policy = "none" | "agrees" | "approves" | "denies-free" | "doubts-free" | "throws";
+/** The caller's policy: none, no objection, what it does to some calls, or what is no answer at all. */
+export type Policy = "none" | "agrees" | "approves" | "denies-free" | "doubts-free" | "throws" | "muddles";
 
 export const NAMES = ["free", "gated", "human", "idem", "both", "fails", "slow", "cond", "typed", "missing", "constructor", "__proto__"] as const;
 export const IDEMPOTENT: readonly string[] = ["idem", "both"];
@@ -49,7 +49,7 @@ export function plans(names: readonly string[] = NAMES, verdicts: readonly Plann
     replies: fc.array(reply, { minLength: 1, maxLength: replies }).map((list) =>
       list.map((each, i) => ({ ...each, calls: each.calls.map(({ kind, ...rest }, j) => ({ ...rest, args: { good: `{"n":${i * 10 + j}}`, bad: `[${i}]`, cut: `{"n":${i}` }[kind] as string })) })),
     ),
-    policy: fc.constantFrom<Policy>("none", "none", "agrees", "approves", "denies-free", "doubts-free", "throws"),
+    policy: fc.constantFrom<Policy>("none", "none", "agrees", "approves", "denies-free", "doubts-free", "throws", "muddles"),
     concurrency: fc.constantFrom(undefined, undefined, 1, 2),
   });
 }
@@ -73,6 +73,7 @@ export function policyOf({ policy }: Plan): ((tool: string) => boolean | Decisio
     case "approves": return () => ({ approved: true });
     case "denies-free": return (tool) => tool !== "free" || { approved: false, reason: "policy" };
     case "doubts-free": return (tool) => (tool === "free" ? ("yes" as never) : true);
+    case "muddles": return () => ({ approved: "true" }) as never;
     case "throws": return () => { throw new Error("policy down"); };
   }
 }

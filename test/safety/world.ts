@@ -128,7 +128,8 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       else decisions[id] = true;
     }
     if (interjects) past.said = heard + 1;
-    return { decisions, interjects };
+    // In another order than the calls: only ids tell which is meant.
+    return { decisions: Object.fromEntries(Object.entries(decisions).reverse()), interjects };
   }
 
   for (;;) {
@@ -178,6 +179,7 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       const entry = { key, id, tool: name, args: { ...args }, effect: false };
       life.entered.add(id);
       entries.push(entry);
+      (args as { n: unknown })["n"] = "scribbled"; // its own copy, and nobody else's
       return entry;
     });
     /** A tool that acts: it may die before its effect, and after it. */
@@ -218,7 +220,9 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       cond: tool({
         needsApproval: (args) => {
           const n = args["n"] as number;
-          return at("needsApproval asked") === "kill" ? never : n % 3 === 0 ? false : n % 3 === 1 ? true : (undefined as never);
+          if (at("needsApproval asked") === "kill") return never;
+          if (n % 6 === 2) throw new Error("no answer");
+          return n % 3 === 0 ? false : n % 3 === 1 ? true : (undefined as never);
         },
         run: acts("cond"),
       }),
@@ -226,17 +230,25 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
     };
 
     let current: State | undefined;
+    /** The last state whose save succeeded, as far as the run knows. */
+    let confirmed: State | undefined;
+    let failed = false;
     const save = async (state: State): Promise<void> => {
       if (dead) return never;
       rule(() => {
         const last = current ?? fail("a save before the run began");
+        if (failed) fail("a save after one that failed");
         checkMove(plan, last, state, life);
       });
+      confirmed = current ?? state;
       current = state;
       handedOut.push([state, JSON.stringify(state)]);
       const before = at("save asked");
       if (before === "kill") return never;
-      if (before === "lost") throw new Error(LOST);
+      if (before === "lost") {
+        failed = true;
+        throw new Error(LOST);
+      }
       const stored = row === undefined ? -1 : (JSON.parse(row) as State).revision;
       if (withoutWriteAhead) {
         if (state.calls.some(({ status }) => status === "started")) return undefined;
@@ -254,7 +266,11 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       rows.push({ text: row, past: past.copy() });
       const after = at("save landed");
       if (after === "kill") return never;
-      if (after === "landed") throw new Error(LANDED);
+      if (after === "landed") {
+        failed = true;
+        throw new Error(LANDED);
+      }
+      confirmed = state;
     };
 
     const call = (messages: Message[]) => {
@@ -307,6 +323,7 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
     await Promise.race([drive(), death]);
     dead = true; // whatever still runs of this process is nobody's any more
     if (broken) throw broken;
+    if (failed && JSON.stringify(run.state) !== JSON.stringify(confirmed)) fail("after a failed save the run is not where it was saved last");
     if (thrown !== undefined && !EXPECTED.includes((thrown as Error).message)) throw thrown;
     if (thrown === undefined && last?.type === "final" && row !== undefined && (JSON.parse(row) as State).revision === last.state.revision) {
       for (const [state, text] of handedOut) if (JSON.stringify(state) !== text) fail("a state that was handed out has changed");
@@ -336,6 +353,7 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       if (JSON.stringify(JSON.parse(JSON.stringify(step))) !== JSON.stringify(step)) fail("a step is no JSON");
       handedOut.push([state, JSON.stringify(state)]);
       if (!equal(JSON.parse(JSON.stringify(state)), state)) fail("a state is not its own JSON");
+      if (!/^(text|tool-start)$/.test(step.type) && row !== undefined && JSON.stringify(state) !== row) fail(`${step.type} is handed over before it is saved`);
       if (step.type !== "approval-needed") return;
       if (step.pending.length === 0) fail("nobody is asked about nothing");
       if (JSON.stringify(step.pending) !== JSON.stringify(pending(state))) fail("the step asks other than the state");
