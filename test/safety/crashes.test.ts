@@ -30,10 +30,10 @@ function faultsOf(point: string): readonly Fault[] {
 }
 
 /** Runs a plan with these faults and compares its end with the whole run's. */
-async function crash(plan: Plan, schedule: Schedule, whole: Told): Promise<Told> {
+async function crash(plan: Plan, schedule: Schedule, whole: Told, stepFed: boolean): Promise<Told> {
   schedules++;
   try {
-    const told = await live(plan, { schedule });
+    const told = await live(plan, { schedule, stepFed });
     // A call takes effect if it does in the whole run, and then once; an idempotent one at least once.
     const effects = new Map(whole.entries.filter(({ effect }) => effect).map(({ key }) => [key, 0]));
     for (const { key, tool, effect } of told.entries) {
@@ -49,35 +49,40 @@ async function crash(plan: Plan, schedule: Schedule, whole: Told): Promise<Told>
     if (!equal(comparable(told.messages), comparable(whole.messages))) fail(`it ended with ${JSON.stringify(told.messages)} instead of ${JSON.stringify(whole.messages)}`);
     return told;
   } catch (error) {
-    throw new Error(`${(error as Error).message}\nreplay: SAFETY_PLAN='${JSON.stringify(plan)}' SAFETY_SCHEDULE='${JSON.stringify(schedule)}' npm run test:safety -- crashes`, { cause: error });
+    throw new Error(`${(error as Error).message}\nreplay: SAFETY_PLAN='${JSON.stringify(plan)}' SAFETY_SCHEDULE='${JSON.stringify(schedule)}'${stepFed ? " SAFETY_STEPFED=1" : ""} npm run test:safety -- crashes`, { cause: error });
   }
 }
 
 /** A plan at every point with every fault, and at every pair of points with a kill at the second (not for a planted bug: one is enough). */
-async function everyPair(plan: Plan, limit = Infinity): Promise<void> {
-  const whole = await live(plan);
+async function everyPair(plan: Plan, limit = Infinity, stepFed = false): Promise<void> {
+  const whole = await live(plan, { stepFed });
   for (let first = 1; first <= whole.points.length; first++) {
     for (const fault of faultsOf(whole.points[first - 1] as string)) {
-      const once = await crash(plan, { [first]: fault }, whole);
+      const once = await crash(plan, { [first]: fault }, whole, stepFed);
       if (fault === "abort" || fault === "break" || SCALE < 1) continue;
       for (let second = first + 1; second <= once.points.length; second++) {
         if (schedules >= limit) return;
-        await crash(plan, { [first]: fault, [second]: "kill" }, whole);
+        await crash(plan, { [first]: fault, [second]: "kill" }, whole, stepFed);
       }
     }
   }
 }
 
-const { SAFETY_PLAN, SAFETY_SCHEDULE } = process.env;
+const { SAFETY_PLAN, SAFETY_SCHEDULE, SAFETY_STEPFED } = process.env;
 
 if (SAFETY_PLAN !== undefined) {
   test("the plan and the schedule of SAFETY_PLAN and SAFETY_SCHEDULE", async () => {
     const plan = JSON.parse(SAFETY_PLAN) as Plan;
-    await crash(plan, JSON.parse(SAFETY_SCHEDULE ?? "{}") as Schedule, await live(plan));
+    const stepFed = SAFETY_STEPFED !== undefined;
+    await crash(plan, JSON.parse(SAFETY_SCHEDULE ?? "{}") as Schedule, await live(plan, { stepFed }), stepFed);
   });
 } else {
   test.each(Object.entries(MATRIX))("%s: killed at every point and every pair of points, each call takes effect once and the run ends the same", async (_, plan) => {
     await everyPair(plan);
+  });
+
+  test.each(Object.entries(MATRIX).slice(0, 3))("%s: the same with a store that is fed between the steps", async (_, plan) => {
+    await everyPair(plan, Infinity, true);
   });
 
   test("generated plans, killed at every point and every pair of points", async () => {
