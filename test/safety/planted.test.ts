@@ -43,7 +43,7 @@ function firstFailure(copy: string): Promise<string | undefined> {
   return new Promise((done, failed) => {
     const env = { ...process.env, SAFETY_SCALE: "0.1", SAFETY_SEED: String(SEED), SAFETY_FIGURES: "" };
     // A bug may also make the tests run for ever; then that is what gives it away.
-    execFile(process.execPath, args, { cwd: copy, env, timeout: 120_000, killSignal: "SIGKILL", maxBuffer: 2 ** 28 }, (error, _, stderr) => {
+    execFile(process.execPath, args, { cwd: copy, env, timeout: 600_000, killSignal: "SIGKILL", maxBuffer: 2 ** 28 }, (error, _, stderr) => {
       if (error?.killed) return done("(the tests never end)");
       try {
         const { testResults } = JSON.parse(readFileSync(report, "utf8")) as { testResults: { message: string; assertionResults: { status: string; title: string }[] }[] };

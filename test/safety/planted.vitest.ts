@@ -8,7 +8,7 @@ const only = process.env["SAFETY_EYES"] as keyof typeof EYES | undefined;
 // SAFETY_EYES=rules or SAFETY_EYES=simulated tells what each would see without the other.
 const config: ViteUserConfig = {
   ...base,
-  test: { ...base.test, include: only ? [EYES[only]] : Object.values(EYES), testTimeout: 10_000, isolate: false, fileParallelism: false },
+  test: { ...base.test, include: only ? [EYES[only]] : Object.values(EYES), testTimeout: 20_000, isolate: false, fileParallelism: false },
 };
 
 export default config;
