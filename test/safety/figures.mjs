@@ -32,7 +32,7 @@ function blocks() {
 | that these tests see | bugs planted in a copy of the source; the variants without compare-and-set and without the write-ahead | ${n("planted bugs caught")} of ${n("planted bugs")} caught |
 | the same, of every line of the core | mutation testing, run by hand | score ${figures["mutation score"]} %, ${n("mutants")} mutants, survivors [explained](../test/safety/SURVIVORS.md) |
 | hostile input | naughty strings and the JSON parsing test suite as arguments, keys, names, ids, results and decisions; arguments cut at every byte | ${n("naughty strings")} strings, ${n("JSON texts")} texts |
-| secrets | canaries in keys, headers, URLs, causes and stacks never reach a state, step, message or log | the core |
+| secrets | canaries in keys, headers, URLs, causes and stacks never reach a state, step, message, error or log, of the core and of both adapters | ${n("quoted requests")} ways in which a server quotes a request |
 | nothing piles up | heap, listeners, timers and the cost of a step over short runs, and over one long one | ${n("steps in short runs")} and ${n("steps in one run")} steps |
 | old states | one of every status and kind, saved by each version, resumed by this one | ${n("old states")} states |`],
   ];

@@ -1,6 +1,6 @@
 // Canaries: words that must not get out, put wherever the caller's code has secrets (keys, headers, URLs, what an error
-// carries beside its message), and looked for in all that the library hands out. (The adapters' canaries are in a file of
-// their own, beside the adapters.)
+// carries beside its message), and looked for in all that the library hands out. (The adapters' canaries are in
+// adapter-secrets.test.ts.)
 import { agent, AgentError, type AgentRun, type State, tool } from "yieldagent";
 import { script, toolCall } from "yieldagent/testing";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
