@@ -1,6 +1,6 @@
 // The package as users get it: packed, and installed in a folder of its own.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,6 +16,7 @@ export interface Packed {
 
 /** Packs what `npm run build` built: two test files that pack at a time must not build over each other. */
 export function packed(): Packed {
+  if (!existsSync(join(root, "dist/index.js"))) throw new Error("there is no dist: npm run build comes first");
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "yieldagent-packed-")));
   const npm = (...args: string[]): string => execFileSync("npm", args, { cwd: folder, encoding: "utf8", shell: process.platform === "win32" });
   writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }');
