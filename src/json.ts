@@ -76,7 +76,7 @@ const KINDS = {
   "a boolean or a function": (value: unknown): boolean => typeof value === "boolean" || typeof value === "function",
   "a whole number": (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0,
   "a whole number from 1, or Infinity": (value: unknown): boolean => value === Infinity || (Number.isInteger(value) && (value as number) > 0),
-  "a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))": (value: unknown): boolean =>
+  "a JSON Schema or a Standard Schema (of effect 3: Schema.standardSchemaV1(schema); of effect 4: Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema)))": (value: unknown): boolean =>
     isObject(value) || (typeof value === "function" && "~standard" in value),
   "an array": (value: unknown): boolean => Array.isArray(value),
   "an object": (value: unknown): boolean => isObject(value),

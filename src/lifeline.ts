@@ -48,7 +48,7 @@ export class Lifeline {
  * The loop as its consumer has it: with the state beside it, and an end that doesn't wait until its turn comes.
  * (A class, since engines free a generator late that was given properties of its own.)
  */
-export class Run<S> implements AsyncGenerator<S, void, undefined> {
+export class Run<S> implements AsyncIterator<S, void, undefined>, AsyncIterable<S, void, undefined> {
   readonly #steps: AsyncGenerator<S, void, undefined>;
   readonly #life: Lifeline;
   readonly #ledger: { readonly state: State };

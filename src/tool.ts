@@ -76,7 +76,7 @@ export interface Toolbox {
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/;
 const FIELDS = {
   description: "a string?",
-  parameters: "a JSON Schema or a Standard Schema (of effect: Schema.standardSchemaV1(schema))?",
+  parameters: "a JSON Schema or a Standard Schema (of effect 3: Schema.standardSchemaV1(schema); of effect 4: Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema)))?",
   jsonSchema: "an object?",
   needsApproval: "a boolean or a function?",
   idempotent: "a boolean?",
@@ -120,12 +120,12 @@ function modelSchema(where: string, { parameters = { type: "object", properties:
   return Object.freeze(rest);
 }
 
-/** How to get a JSON Schema out of the libraries whose schemas don't have it under `~standard` themselves. */
+/** How to get a JSON Schema, of what goes in, out of the libraries whose schemas don't have it under `~standard` themselves. */
 const HINTS: Record<string, string> = {
-  zod: "z.toJSONSchema(schema), or with zod 3 zodToJsonSchema(schema)",
-  valibot: "toJsonSchema(schema), from @valibot/to-json-schema",
-  arktype: "schema.toJsonSchema()",
-  effect: "JSONSchema.make(schema)",
+  zod: 'z.toJSONSchema(schema, { io: "input" }), or with zod 3 zodToJsonSchema(schema), from zod-to-json-schema',
+  valibot: 'toJsonSchema(schema, { typeMode: "input" }), from @valibot/to-json-schema',
+  arktype: "schema.in.toJsonSchema()",
+  effect: "JSONSchema.make(schema), or with effect 4 let parameters be Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema))",
 };
 
 /** A tool's input, or why its schema refuses it. */
