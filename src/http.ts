@@ -314,7 +314,7 @@ function refusal(known: Try, place: string, body: string): ModelError {
   const [, title = ""] = /<title[^>]*>\s*([^<]*)/i.exec(text) ?? [];
   const error = errorIn(parsed(text.replace(/^data: ?/, ""))) ?? new ModelError(
     text.startsWith("<") ? `${place} answered with a web page, ${JSON.stringify(title.trim())}: is baseURL right?`
-    : status >= 300 && status < 400 ? `${place} redirects to elsewhere: set baseURL to where the API is`
+    : status < 400 ? `${place} redirects to elsewhere: set baseURL to where the API is`
     : text || `${place} answered ${status}`);
   known.asked = Number(/"retryDelay":\s*"([\d.]+)s"/.exec(text)?.[1]) * 1000;
   const said = headers.get("x-should-retry");

@@ -18,9 +18,9 @@ export interface OpenOptions {
   /** Keys that tokens may have been sealed with. */
   keys: SealKeys;
   purpose: string;
-  /** The run that the state must belong to. Default: any. */
+  /** The run that the state must belong to. Default: not checked. */
   id?: string | undefined;
-  /** The lowest revision that the state may have: from your own records, against a token of before. Default: any. */
+  /** The lowest revision that the state may have: from your own records, against a token of before. Default: not checked. */
   minRevision?: number | undefined;
 }
 

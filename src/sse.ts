@@ -10,7 +10,7 @@ export class SseReader {
   readonly #max: number;
   /** The beginning of a line whose end has not come yet. */
   #line = "";
-  /** The data lines so far of the event that is being read, if it has any. */
+  /** The data lines so far of the event that is being read, if it has one. */
   #data: string | undefined;
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #cr = false;

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { agent, AgentError, type Delta, type Reply, type State, tool } from "yieldagent";
 import { collect, script, toolCall } from "yieldagent/testing";
 import { beforeEach, describe, expect, test, vi } from "vitest";
@@ -27,6 +28,9 @@ describe("options", () => {
     [{ messages: [user, { role: "user", content: 7 }] }, "messages[1].content must be a string, an array of parts or null"],
     [{ messages: [{ role: "user", content: "x", tool_calls: [p("a")] }] }, "messages[0].tool_calls must be an array, on an assistant message"],
     [{ messages: [{ role: "assistant", tool_calls: [{ id: "a" }] }] }, "messages[0].tool_calls[0].function.name must be a string"],
+    [{ messages: [{ role: "assistant", tool_calls: [null] }] }, "messages[0].tool_calls[0].function.name must be a string"],
+    [{ messages: [{ role: "tool", content: "x" }] }, "messages[0].tool_call_id must be a string"],
+    [{ messages: [{ role: "tool", content: "x", tool_call_id: 7 }] }, "messages[0].tool_call_id must be a string"],
     [{ messages: [null] }, "messages[0].role must be one of system, developer, user, assistant, tool"],
     [{ messages: [{ role: "user", content: "x", at: new Map([[1, 1]]) }] }, "messages[0] must be plain JSON: JSON can't hold Map objects"],
     [{ tools: [] }, "options.tools must be an object"],
@@ -54,17 +58,30 @@ describe("options", () => {
     expect((await trace({ call: script("ok"), id: "run-7" })).state.id).toBe("run-7");
     const { state } = await trace({ call: script("ok") });
     expect(state.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-    expect(() => agent({ call, state, id: "other" })).toThrow(`options.id is "other", but the state is of the run "${state.id}"`);
+    const message = `options.id is "other", but the state is of the run "${state.id}"`;
+    expect(() => agent({ call, state, id: "other" })).toThrow(expect.objectContaining({ code: "bad-options", message }) as Error);
+    expect(agent({ call, state, id: state.id }).state).toEqual(state);
   });
 
-  test("without crypto, as in a durable engine's sandbox, the id is a UUID too", async () => {
-    vi.stubGlobal("crypto", undefined);
-    const { state } = await trace({ call: script("ok") }).finally(() => vi.unstubAllGlobals());
-    expect(state.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  test.each([undefined, {}])("with the global crypto as %o, as in a durable engine's sandbox, the id is a UUID too, and each run's own", async (crypto) => {
+    vi.stubGlobal("crypto", crypto);
+    const ids = [(await trace({ call: script("ok") })).state.id, (await trace({ call: script("ok") })).state.id];
+    vi.unstubAllGlobals();
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect(new Set(ids).size).toBe(2);
+  });
+
+  test("only an error with a code and the library's name is an AgentError, whichever copy of it threw", () => {
+    for (const other of [undefined, null, "AgentError", new Error("x"), Object.assign(new Error("x"), { code: "ENOENT" }), { name: "AgentError" }]) expect(other instanceof AgentError).toBe(false);
+    expect({ name: "AgentError", code: "bad-state" } instanceof AgentError).toBe(true);
   });
 });
 
 describe("the loop", () => {
+  test("an empty conversation is one, too: the model is asked", async () => {
+    expect((await trace({ call: script("ok"), messages: [] })).lines).toEqual(["message", "final stop: ok"]);
+  });
+
   test("a run without tools is a message and a final", async () => {
     const { steps } = await trace({ call: async () => ({ role: "assistant", content: "hi", finish_reason: "stop", usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } }), id: "r" });
     const messages = [user, { role: "assistant", content: "hi" }];
@@ -98,7 +115,7 @@ describe("the loop", () => {
     };
     const { state } = await trace({ call, tools: described });
     const [first, definitions, step, aborted, second, again, secondStep] = seen as [object[], unknown, number, boolean, object[], unknown, number];
-    expect(definitions).toEqual([
+    expect(definitions).toStrictEqual([
       { type: "function", function: { name: "w", description: "Weather", parameters: { type: "object", properties: { city: { type: "string" } } } } },
       { type: "function", function: { name: "bare", parameters: { type: "object", properties: {} } } },
     ]);
@@ -126,10 +143,29 @@ describe("the loop", () => {
     expect(state.messages[1]).toEqual(message);
   });
 
+  test("tool_calls that are null are as good as none", async () => {
+    const { state, lines } = await trace({ call: script({ role: "assistant", content: "hi", tool_calls: null }), tools });
+    expect(lines).toEqual(["message", "final stop: hi"]);
+    expect(state.messages[1]).toStrictEqual({ role: "assistant", content: "hi" });
+  });
+
+  test("a reply with a method called next is no stream", async () => {
+    const reply = { role: "assistant", content: "hi", next: () => ({ done: true }) };
+    expect((await trace({ call: async () => reply as never })).lines).toEqual(["message", "final stop: hi"]);
+  });
+
+  test.each([7, "", null])("a finish reason %j says nothing: the final says stop, and the state has none", async (finish_reason) => {
+    const { state, lines } = await trace({ call: async () => ({ role: "assistant", content: "hi", finish_reason: finish_reason as never }) });
+    expect(lines).toEqual(["message", "final stop: hi"]);
+    expect(state).not.toHaveProperty("finishReason");
+  });
+
   test("final.text joins text parts, and is null where there is no text", async () => {
     const parts = async () => ({ role: "assistant", content: [{ type: "reasoning", text: "hm" }, { type: "text", text: "a" }, { type: "image_url" }, { type: "text", text: "b" }] });
     expect((await trace({ call: parts })).steps.at(-1)).toMatchObject({ text: "ab" });
     expect((await trace({ call: async () => ({ role: "assistant", content: null }) })).steps.at(-1)).toMatchObject({ text: null, reason: "stop" });
+    const texts = async () => ({ role: "assistant", content: ["a", { type: "text" }, { type: "text", text: "b" }] as never });
+    expect((await trace({ call: texts })).steps.at(-1)).toMatchObject({ text: "ab" });
   });
 
   test("the provider's finish reason is the final's, also of a finished run that is entered again", async () => {
@@ -147,6 +183,12 @@ describe("the loop", () => {
     const { state } = await trace({ call, tools });
     expect(state.usage).toEqual({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14, cost: 0.5, constructor: 10 });
     expect(() => agent({ call, tools, state: stored(state) })).not.toThrow();
+  });
+
+  test("usage holds its three counts where a server sends none, a zero where it sends one, and numbers up to the safe ones", async () => {
+    expect((await trace({ call: script("ok") })).state.usage).toEqual({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 });
+    const usage = { cached: 0, most: Number.MAX_SAFE_INTEGER };
+    expect((await trace({ call: script({ role: "assistant", content: "ok", usage }) })).state.usage).toEqual({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, ...usage });
   });
 
   test("steps starts again at 0 with a new user message, and maxSteps counts from there", async () => {
@@ -288,6 +330,21 @@ describe("streaming", () => {
   });
 });
 
+describe("a stream that is stuck", () => {
+  test("is not waited for by a consumer that goes away", async () => {
+    async function* stuck(): AsyncGenerator<Delta, Reply> {
+      await new Promise(() => {});
+      yield { type: "text", text: "never" };
+      return { role: "assistant" };
+    }
+    const run = agent({ call: stuck, messages: [user] });
+    const step = run.next();
+    await new Promise((resolve) => setTimeout(resolve));
+    await run.return();
+    expect(await step).toEqual({ done: true, value: undefined });
+  });
+});
+
 describe("a bad reply", () => {
   test.each([
     [undefined, /^call returned no assistant message/],
@@ -323,6 +380,14 @@ describe("save", () => {
       "save 1 2 new", "message", "save 2 2 ready", "start a", "save 3 2 started", "run", "save 4 2 done", "result a: null",
       "save 5 3 ", "save 6 4 ", "message", "final stop: ok",
     ]);
+  });
+
+  test("messages added are saved before the model is asked", async () => {
+    const { state } = await trace({ call: script("ok"), id: "r" });
+    const saved: string[] = [];
+    const call = script("", (messages) => (saved.push(`asked with ${messages.length}`), "again"));
+    await trace({ call, state, messages: [user], save: ({ revision, messages }) => void saved.push(`${revision}: ${messages.length} messages`) });
+    expect(saved).toEqual(["2: 3 messages", "asked with 3", "3: 4 messages"]);
   });
 
   test("decisions are saved before any of them has an effect", async () => {
@@ -458,6 +523,7 @@ describe("a consumer that goes away", () => {
     const run = agent({ call: script([toolCall("slow", {}, "a"), toolCall("fast", {}, "b")]), tools: slow, messages: [user] });
     for await (const step of run) if (step.type === "tool-result") break;
     expect(told?.aborted).toBe(true);
+    expect(told?.reason).toMatchObject({ name: "AbortError", message: "nobody reads the run any more" });
     expect(statuses(run.state)).toBe("started done");
     await expect(run.next()).resolves.toEqual({ done: true, value: undefined });
   });
@@ -548,6 +614,13 @@ describe("signal", () => {
     expect(ran).toEqual(type === "tool-result" ? ["a", "b"] : []);
   });
 
+  test("a type that is missing is added, another one stays, and a fresh id never meets one that is there", async () => {
+    const { type: _, ...untyped } = p("a");
+    const reply = { role: "assistant", tool_calls: [{ ...p("x"), id: "call_1_2", type: "custom" }, { ...p("y"), id: "" }, untyped] };
+    const { state } = await trace({ call: script(reply as never, "ok"), tools });
+    expect(state.messages[1]?.tool_calls?.map(({ id, type }) => `${id} ${type}`)).toEqual(["call_1_2 custom", "call_1_2x function", "a function"]);
+  });
+
   test("odd ids and types of calls are as good as missing ones", async () => {
     const reply = { role: "assistant", tool_calls: [{ ...p("a"), id: { toString: 1 } }, { ...p("a"), id: 7, type: 5 }] };
     const { state } = await trace({ call: script(reply as never, "ok"), tools });
@@ -569,13 +642,15 @@ describe("signal", () => {
 
   test("no listener is left on the caller's signal, however the run ends", async () => {
     const { signal } = new AbortController();
-    let listeners = 0;
-    vi.spyOn(signal, "addEventListener").mockImplementation(() => void listeners++);
-    vi.spyOn(signal, "removeEventListener").mockImplementation(() => void listeners--);
+    const listeners = () => getEventListeners(signal, "abort").length;
+    const run = agent({ call: script("ok"), messages: [user], signal });
+    await run.next();
+    expect(listeners()).toBe(1);
+    await run.return();
+    expect(listeners()).toBe(0);
     await trace({ call: script(p("a"), "ok"), tools, signal });
     await trace({ call: script(new Error("no")), signal });
-    for await (const _ of agent({ call: script("ok"), messages: [user], signal })) break;
-    expect(listeners).toBe(0);
+    expect(listeners()).toBe(0);
   });
 });
 
@@ -764,6 +839,13 @@ describe("what is handed out", () => {
     await trace({ call: script("ok", "ok"), state: given, messages: [user] });
     expect(given).toEqual(state);
     expect(Object.isFrozen(given)).toBe(false);
+  });
+
+  test("the messages of a final are the caller's own list", async () => {
+    const run = agent({ call: script("ok"), messages: [user] });
+    const last = (await collect(run)).at(-1);
+    if (last?.type === "final") last.messages.push(user);
+    expect(run.state.messages).toHaveLength(2);
   });
 
   test("run.state is the same object until something changes", async () => {

@@ -61,6 +61,8 @@ describe("a decision is refused before anything happened", () => {
     ['the decision on call "a" can\'t be taken: JSON can\'t hold a BigInt', { a: { result: 1n } }],
     ['the decision on call "a" can\'t rerun it: it never ran', { a: { rerun: true } }],
     ['the decision on call "a".rerun must be true', { a: { rerun: 1 } }],
+    ['the decision on call "i" has no field "reason", only rerun', { i: { rerun: true, reason: "x" } }],
+    [`the call "${"x".repeat(80)}" is not pending in the state (it may have been decided already); pending: "a", "q", "i"`, { ["x".repeat(200)]: true }],
     ['the decision on call "q" can\'t approve it: its tool has no run; say { result } or { approved: false }', { q: true }],
     ['the decision on call "i" can\'t approve it: it may have run already; say { rerun: true }, { result } or { approved: false }', { i: true }],
     ['the decision on call "i" can\'t approve it: it may have run already; say { rerun: true }, { result } or { approved: false }', { i: { approved: true, args: {} } }],
@@ -118,6 +120,17 @@ describe("a decision is carried out", () => {
     const { state } = await resume({ ...rest, a: { approved: false, reason: "not today" } });
     expect(ran).toEqual([]);
     expect(toldTo(state)["a"]).toBe("Error: not run: it was rejected: not today");
+  });
+
+  test.each([{ approved: false, reason: "" }, { approved: false, reason: undefined }])("a rejection with the reason of %j gives none", async (decision) => {
+    const { state } = await resume({ ...rest, a: decision });
+    expect(toldTo(state)["a"]).toBe("Error: not run: it was rejected");
+  });
+
+  test("a decision of just 16 MiB is taken", async () => {
+    const result = "x".repeat(16 * 1024 * 1024 - '{"result":""}'.length);
+    const { state } = await resume({ ...rest, a: { result } });
+    expect((toldTo(state)["a"] as string).length).toBe(result.length);
   });
 
   test("a result takes the place of the tool's own", async () => {
@@ -247,6 +260,11 @@ describe("needsApproval", () => {
     expect(lines[1]).toBe(asks ? "ask a approval" : "start a");
   });
 
+  test("that is false waives a person under a policy, too", async () => {
+    const t = tool({ needsApproval: false, run: () => "did" });
+    expect((await trace({ call: script(toolCall("t", {}, "a"), "ok"), tools: { t }, approve: () => true })).lines).toEqual(["message", "start a", 'result a: "did"', "message", "final stop: ok"]);
+  });
+
   test("a function gets the arguments, the id and the conversation so far", async () => {
     const seen: unknown[] = [];
     const t = tool({ needsApproval: (args, { id, messages }) => (seen.push(args, id, messages.length), false), run: () => 1 });
@@ -257,4 +275,10 @@ describe("needsApproval", () => {
   test.each(["yes", 1, null, {}])("%o is bad-options: only true, false or a function can be meant", (needsApproval) => {
     expect(() => agent({ call: script(), messages: [user], tools: { t: { needsApproval: needsApproval as never, run: () => 1 } } })).toThrow("tools.t.needsApproval must be a boolean or a function");
   });
+});
+
+test("pending lists only the calls that wait, and that say for what", () => {
+  const open = { id: "a", tool: "t", args: {} };
+  const calls = [{ ...open, status: "started", reason: "approval" }, { ...open, status: "pending" }, { ...open, id: "b", status: "pending", reason: "answer" }];
+  expect(pending({ calls } as never)).toEqual([{ id: "b", tool: "t", args: {}, reason: "answer" }]);
 });

@@ -45,8 +45,8 @@ function run(name: string, args: string[] = [], input = "", env: Record<string, 
 
 describe("the README's code", () => {
   test("every block has a name, and no other language hides code that isn't run", () => {
-    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "policy.ts", "worker.ts", "model.ts", "weather.test.ts"]);
-    expect(sessions.map(([name, args]) => `${name} ${args}`)).toEqual(["agent.ts ", "agent.ts c2"]);
+    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "policy.ts", "worker.ts", "approval.ts", "model.ts", "weather.test.ts"]);
+    expect(sessions.map(([name, args]) => `${name} ${args}`)).toEqual(["agent.ts ", "agent.ts c2", "approval.ts "]);
     expect(new Set(fences.map(({ language }) => language))).toEqual(new Set(["ts", "text", "sh"]));
   });
 
@@ -58,7 +58,7 @@ describe("the README's code", () => {
     expect(ts.getPreEmitDiagnostics(program).map(({ messageText, file }) => `${file?.fileName.split("/").pop()}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`)).toEqual([]);
   });
 
-  test("pauses in one process and goes on in another, printing just what it says", async () => {
+  test("prints just what it says, pausing in one process and going on in another", async () => {
     for (const [name = "", args = "", prints] of sessions) expect(await run(name, args ? args.split(" ") : [])).toBe(prints);
   });
 

@@ -93,6 +93,13 @@ describe("a state", () => {
     expect(JSON.stringify(state)).toBe(text);
   });
 
+  test("whose messages hold an answer to an open call is bad-state", async () => {
+    const state = await paused();
+    const message = state.calls[1]?.message;
+    const told = changed(state, "messages", [...state.messages, message]);
+    expect(() => agent({ call: script(), tools, state: told })).toThrow(expect.objectContaining({ code: "bad-state", message: "state.calls must be the 3 unanswered calls of the last message" }) as Error);
+  });
+
   test("an added key anywhere loosens no gate", async () => {
     const state = await paused();
     for (const path of ["approved", "decisions", "calls.0.approved", "calls.0.decision", "calls.0.edited", "calls.2.result", "messages.0.approved", "messages.1.decisions"]) {
@@ -118,6 +125,7 @@ describe("a conversation from elsewhere", () => {
   });
 
   test("may have answered some of them already, in any order: those are done, their messages kept", async () => {
+    expect(agent({ call: script(), tools, messages: [user, asked, answer("g")] }).state.calls.map(({ id, status }) => `${id} ${status}`)).toEqual(["p new", "g done"]);
     const { lines, state } = await trace({ call: script("", "ok"), tools, messages: [user, asked, answer("g")] });
     expect(lines).toEqual(["start p", 'result p: "did"', "message", "final stop: ok"]);
     expect(state.messages.slice(2, 4)).toEqual([{ role: "tool", tool_call_id: "p", content: "did" }, answer("g")]);
@@ -138,14 +146,16 @@ describe("a conversation from elsewhere", () => {
   test("is repaired like a reply: ids of their own, a type, arguments that parse, no empty tool_calls", async () => {
     const history = [
       user, { role: "assistant", content: "a", tool_calls: [] },
+      user, { role: "assistant", content: "b", tool_calls: null },
       user, { role: "assistant", content: null, tool_calls: [{ id: "0", function: { name: "p", arguments: "{bad" } }] }, { role: "tool", tool_call_id: "0", content: "one" },
       { role: "assistant", content: null, tool_calls: [{ id: "0", function: { name: "p", arguments: "{}" } }] }, { role: "tool", tool_call_id: "0", content: "two" },
     ];
-    const call = script("", "", "", "ok");
+    const call = script("", "", "", "", "ok");
     const { state, lines } = await trace({ call, tools, messages: history });
     expect(lines).toEqual(["message", "final stop: ok"]);
     expect(state.messages[1]).toEqual({ role: "assistant", content: "a" });
-    expect(toldTo(state)).toEqual({ 0: "one", call_3_1: "two" });
+    expect(state.messages[3]).toStrictEqual({ role: "assistant", content: "b" });
+    expect(toldTo(state)).toEqual({ 0: "one", call_4_1: "two" });
   });
 
   test("that ends with the assistant's answer is a finished run", async () => {
@@ -162,7 +172,8 @@ describe("a conversation from elsewhere", () => {
 
   test("messages added to a state must not hold calls that nobody answered", async () => {
     const { state } = await trace({ call: script("ok") });
-    expect(() => agent({ call: script(), state, messages: [asked] })).toThrow("messages added to a state can't hold unanswered calls");
+    expect(() => agent({ call: script(), state, messages: [asked] })).toThrow(expect.objectContaining({ code: "bad-options", message: "messages added to a state can't hold unanswered calls" }) as Error);
+    expect(() => agent({ call: script(), state, messages: [{ role: "robot" }] })).toThrow(expect.objectContaining({ code: "bad-options", message: "messages[0].role must be one of system, developer, user, assistant, tool" }) as Error);
     const whole = await trace({ call: script("", "", "ok"), tools, state, messages: [asked, answer("p"), answer("g")] });
     expect(whole.lines).toEqual(["message", "final stop: ok"]);
   });
@@ -220,7 +231,10 @@ describe("after a crash", () => {
 
   test("a tool that a bad deploy took away is bad-options, the state unchanged", async () => {
     const state = await died("p");
-    expect(() => agent({ call: script(), tools: { g: tools.g }, state, recover: true })).toThrow('tools has no "p" that can run, for the call "p" of the state');
+    const gone = expect.objectContaining({ code: "bad-options", message: 'tools has no "p" that can run, for the call "p" of the state' }) as Error;
+    expect(() => agent({ call: script(), tools: { g: tools.g }, state, recover: true })).toThrow(gone);
+    const ready = changed(state, "calls.0.status", "ready");
+    expect(() => agent({ call: script(), tools: { g: tools.g }, state: ready })).toThrow(gone);
   });
 
   test("every saved state of a run leads on, and no tool that is not idempotent runs twice", async () => {

@@ -29,10 +29,19 @@ describe("tools are checked when they are given", () => {
     ["t", { parameters: { type: "string" } }, 'tools.t.parameters.type must be "object"'],
     ["t", { parameters: { type: "object", default: 1n } }, "tools.t.parameters must be plain JSON: JSON can't hold a BigInt"],
     ["t", { parameters: schema((value) => ({ value }), undefined, "zod") }, "tools.t: zod gives no JSON Schema for the model; add jsonSchema: z.toJSONSchema(schema, { io: \"input\" }), or with zod 3 zodToJsonSchema(schema), from zod-to-json-schema"],
+    ["t", { parameters: schema((value) => ({ value }), undefined, "valibot") }, "tools.t: valibot gives no JSON Schema for the model; add jsonSchema: toJsonSchema(schema, { typeMode: \"input\" }), from @valibot/to-json-schema"],
+    ["t", { parameters: schema((value) => ({ value }), undefined, "arktype") }, "tools.t: arktype gives no JSON Schema for the model; add jsonSchema: schema.in.toJsonSchema()"],
+    ["t", { parameters: schema((value) => ({ value }), undefined, "effect") }, "tools.t: effect gives no JSON Schema for the model; add jsonSchema: JSONSchema.make(schema), or with effect 4 let parameters be Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema))"],
     ["t", { parameters: schema((value) => ({ value }), undefined, "other") }, "tools.t: other gives no JSON Schema for the model; add jsonSchema: { … }"],
     ["t", { parameters: schema((value) => ({ value }), () => { throw new Error("a Date"); }, "zod") }, "tools.t: zod gives no JSON Schema for the model (a Date); add jsonSchema: { … }"],
   ])("%s: %o is bad-options", (name, t, message) => {
     expect(() => agent({ call, messages: [user], tools: { [name]: t } as never })).toThrow(expect.objectContaining({ code: "bad-options", message: expect.stringContaining(message) as string }) as Error);
+  });
+
+  test("a JSON Schema that names no type is one of an object", async () => {
+    const call = script("ok");
+    await trace({ call, tools: { t: { parameters: { properties: {} }, run: () => 1 } } });
+    expect(call.requests[0]?.tools[0]?.function.parameters).toEqual({ properties: {} });
   });
 
   test("a Standard Schema's own JSON Schema is asked for in draft 2020-12, else in draft 07, without $schema", async () => {
@@ -90,13 +99,22 @@ describe("a Standard Schema", () => {
     ["throws", schema(() => { throw new Error("schema bug"); }, object), "schema bug"],
     ["gives nothing", schema(() => undefined as never, object), "its schema doesn't say why"],
     ["gives no issues", schema(() => ({ issues: [] }), object), "its schema doesn't say why"],
-    ["gives odd issues", schema(() => ({ issues: [null, {}, { path: [{}], message: 1 }] as never }), object), "undefined; undefined; undefined: 1"],
+    ["gives odd issues", schema(() => ({ issues: [null, {}, { path: [{}, null], message: 1 }] as never }), object), "undefined; undefined; undefined.undefined: 1"],
+    ["gives many issues", schema(() => ({ issues: Array.from({ length: 12 }, (_, i) => ({ message: `${i}` })) }), object), "0; 1; 2; 3; 4; 5; 6; 7; 8; 9"],
     ["rejects", schema(() => Promise.reject(new Error("no database")), object), "no database"],
   ])("that %s arguments: an error result, nobody is asked, nothing runs", async (_, parameters, problem) => {
     let touched = 0;
     const { lines } = await one({ parameters, needsApproval: () => (touched++, true), run: () => touched++ }, { n: 1 }, { approve: () => (touched++, true) });
     expect(lines).toEqual(["message", `error a: not run: its arguments don't fit: ${problem}`, "message", "final stop: ok"]);
     expect(touched).toBe(0);
+  });
+
+  test("that takes its time beside one that doesn't: both calls get what their schema made", async () => {
+    const got: unknown[] = [];
+    const make = (parameters: StandardSchema) => tool({ parameters, run: (args) => void got.push(args) });
+    const both = { slow: make(schema(async () => ({ value: "slow" }), object)), quick: make(schema(() => ({ value: "quick" }), object)) };
+    await trace({ call: script([toolCall("slow"), toolCall("quick")], "ok"), tools: both });
+    expect(got).toEqual(["slow", "quick"]);
   });
 
   test("is asked again when the call runs: what has become wrong meanwhile does not run", async () => {
@@ -153,18 +171,18 @@ describe("arguments from the model", () => {
     expect(lines).toEqual(["start a", 'result a: "did"', "message", "final stop: ok"]);
   });
 
-  test("that are no text at all are not guessed", async () => {
-    const reply = { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "t", arguments: { n: 1 } as never } }] };
+  test.each([{ n: 1 }, ['{"n":1}'], 7, null, undefined])("that are no text at all, but %j, are not guessed", async (value) => {
+    const reply = { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: { name: "t", arguments: value as never } }] };
     const { lines } = await trace({ call: script(reply, "ok"), tools: { t: { run: () => 1 } } });
     expect(lines[1]).toBe("error a: not run: its arguments are not a JSON object");
   });
 
   test("an id that holds a slash, a percent sign or half a character has a key all the same", async () => {
     const keys: string[] = [];
-    const ids = ["a/b", "a%2Fb", "%\ud800", "functions.add:0"];
+    const ids = ["a/b", "a%2Fb", "%\ud800", "functions.add:0", "/"];
     const t = tool({ run: (_, { key }) => void keys.push(key) });
     await trace({ call: script(ids.map((id) => toolCall("t", {}, id)), "ok"), tools: { t }, id: "r" });
-    expect(keys).toEqual(["r/a%2Fb", "r/a%252Fb", "r/%25\ud800", "r/functions.add:0"]);
+    expect(keys).toEqual(["r/a%2Fb", "r/a%252Fb", "r/%25\ud800", "r/functions.add:0", "r/%2F"]);
   });
 
   test("a call of a run without tools is told that there are none", async () => {
@@ -187,7 +205,7 @@ describe("arguments from the model", () => {
 
 describe("results", () => {
   test.each([
-    ["a string", "text", "text"], ["an empty string", "", ""], ["an object", { a: [1, undefined, () => 1], b: undefined }, '{"a":[1,null,null]}'], ["null", null, "null"],
+    ["a string", "text", "text"], ["an empty string", "", ""], ["a text with a backslash", "C:\\ud800\\n", "C:\\ud800\\n"], ["an object", { a: [1, undefined, () => 1], b: undefined }, '{"a":[1,null,null]}'], ["null", null, "null"],
     ["not a number", Number.NaN, "null"], ["a lone surrogate", "a\ud800b", "a\ufffdb"], ["lone surrogates inside", { "\udc00": ["\ud800", "\\ud800", "😀"] }, '{"\ufffd":["\ufffd","\\\\ud800","😀"]}'],
     ["something with toJSON", { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'], ["a function", () => 1, "null"],
   ])("%s: the step has the value, the model reads the text", async (_, value, text) => {
@@ -201,6 +219,7 @@ describe("results", () => {
     ["nested 100,000 levels", () => JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`) as unknown, "it is nested too deep, or contains itself"],
     ["larger than 16 MiB", () => "x".repeat(16 * 1024 * 1024 + 1), "it is larger than 16 MiB"],
     ["with a toJSON that throws", () => ({ toJSON: () => { throw new Error("secret handle"); } }), "secret handle"],
+    ["with a toJSON that gives itself", () => { const odd = { toJSON: (): unknown => odd }; return odd; }, "it is nested too deep, or contains itself"],
     ["an Error inside", () => ({ error: Object.assign(new Error("disk full"), { code: "ENOSPC" }) }), "JSON can't hold Error objects"],
     ["a key __proto__", () => JSON.parse('{"__proto__":1}') as unknown, "it has a key __proto__"],
   ])("%s: it ran once, and its result is said to be lost", async (_, make, problem) => {
@@ -209,6 +228,11 @@ describe("results", () => {
     expect(lines[2]).toBe(`error a: the tool ran, but its result can't be kept: ${problem}`);
     expect(stored(state)).toEqual(state);
     expect(runs).toBe(1);
+  });
+
+  test("a result of just 16 MiB is kept", async () => {
+    const { state } = await one({ run: () => "x".repeat(16 * 1024 * 1024) }, {});
+    expect((toldTo(state)["a"] as string).length).toBe(16 * 1024 * 1024);
   });
 
   test("a result is what it was when it was returned", async () => {

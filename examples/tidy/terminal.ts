@@ -1,7 +1,8 @@
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Args, Decision, PendingCall, Step } from "yieldagent";
-import { editable, visible, visibleLine, visibleText } from "./visible.ts";
+import { show } from "yieldagent/show";
+import { editable, visibleLine, visibleText } from "./visible.ts";
 
 /** Tells of the steps of a run as they happen: text and reasoning as they come, reasoning dimmed where there is colour. */
 export function printer(): (step: Step) => void {
@@ -71,7 +72,7 @@ export function listWaiting(waiting: readonly PendingCall[], folder: string | un
 
 function describe({ id, tool, args, reason }: PendingCall): string {
   const note = reason === "interrupted" ? ": it had begun when its process ended, and may or may not have run" : "";
-  return `${word(id)}  ${visibleLine(tool)}  (${reason}${note})\n${visible(args)}`;
+  return `${word(id)}  ${visibleLine(tool)}  (${reason}${note})\n${show(args)}`;
 }
 
 /** As it can be typed in a shell, unless something in it had to be escaped. */

@@ -1,0 +1,166 @@
+// The crash matrix, simulated: every plan is killed at every point and at every pair of points, saves are lost, and saves
+// land that are reported lost. The world checks the rules at every moment; here, that every way ends like the whole run.
+import { agent, type AgentRun, type State, tool } from "yieldagent";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { IDEMPOTENT, modelOf, type Plan, planned, plans } from "./plan.ts";
+import { figure, random, SCALE, SEED } from "./scale.ts";
+import { equal, fail, type Fault, live, type Schedule, type Told } from "./world.ts";
+
+beforeAll(() => console.log(`SAFETY_SEED=${SEED}`));
+let schedules = 0;
+afterAll(() => figure("simulated crashes", schedules));
+
+const MATRIX: Readonly<Record<string, Plan>> = {
+  "every kind of tool in one reply": { policy: "none", replies: [{ calls: [planned("gated", 1), planned("free", 2), planned("idem", 3), planned("human", 4)] }] },
+  "an edit, and a gated idempotent tool": { policy: "none", replies: [{ calls: [planned("gated", 1, { verdict: "edit" }), planned("both", 2), planned("cond", 3)] }] },
+  "a rejection beside tools that fail and take their time": { policy: "none", replies: [{ calls: [planned("gated", 1, { verdict: "reject" }), planned("fails", 2), planned("slow", 4)], streams: true }] },
+  "two replies, one after the other": { policy: "none", replies: [{ calls: [planned("gated", 1), planned("free", 2)] }, { calls: [planned("gated", 11), planned("idem", 12)] }] },
+  "strictly one after another": { policy: "none", concurrency: 1, replies: [{ calls: [planned("free", 1), planned("gated", 2), planned("idem", 3)] }] },
+  "decided later, and passed over": { policy: "none", replies: [{ calls: [planned("gated", 1, { verdict: "later" }), planned("gated", 2)] }, { calls: [planned("gated", 11, { verdict: "interject" })] }] },
+  "approved by policy": { policy: "approves", replies: [{ calls: [planned("gated", 1), planned("slow", 2), planned("typed", 3)] }] },
+  "what can't run": { policy: "none", replies: [{ calls: [planned("missing", 1), planned("free", 2, { args: "{" }), planned("gated", 3, { id: "__proto__" })] }] },
+};
+
+/** The faults that can happen at a point. */
+function faultsOf(point: string): readonly Fault[] {
+  if (point === "save asked") return ["kill", "lost", "abort"];
+  if (point === "save landed") return ["kill", "landed", "abort"];
+  return /^(message|tool-start|tool-result|text)$/.test(point) ? ["kill", "break", "abort"] : ["kill", "abort"];
+}
+
+/** Runs a plan with these faults and compares its end with the whole run's. */
+async function crash(plan: Plan, schedule: Schedule, whole: Told, stepFed: boolean): Promise<Told> {
+  schedules++;
+  try {
+    const told = await live(plan, { schedule, stepFed });
+    // A call takes effect if it does in the whole run, and then once; an idempotent one at least once.
+    const effects = new Map(whole.entries.filter(({ effect }) => effect).map(({ key }) => [key, 0]));
+    for (const { key, tool, effect } of told.entries) {
+      if (!effect) continue;
+      const count = (effects.get(key) ?? fail(`${key} took effect, which it must not`)) + 1;
+      if (count > 1 && !IDEMPOTENT.includes(tool)) fail(`${key} took effect ${count} times`);
+      effects.set(key, count);
+    }
+    for (const [key, count] of effects) if (count === 0) fail(`${key} never took effect`);
+    // A tool that always fails is told otherwise by a person who saw that it took effect.
+    const comparable = (messages: Told["messages"]) => messages.filter(({ tool_call_id: id }) => !failing.has(id));
+    const failing = new Set<unknown>(whole.entries.filter(({ tool }) => tool === "fails").map(({ id }) => id));
+    if (!equal(comparable(told.messages), comparable(whole.messages))) fail(`it ended with ${JSON.stringify(told.messages)} instead of ${JSON.stringify(whole.messages)}`);
+    return told;
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\nreplay: SAFETY_PLAN='${JSON.stringify(plan)}' SAFETY_SCHEDULE='${JSON.stringify(schedule)}'${stepFed ? " SAFETY_STEPFED=1" : ""} npm run test:safety -- crashes`, { cause: error });
+  }
+}
+
+/** A plan at every point with every fault, and at every pair of points with a kill at the second (not for a planted bug: one is enough). */
+async function everyPair(plan: Plan, limit = Infinity, stepFed = false): Promise<void> {
+  const whole = await live(plan, { stepFed });
+  for (let first = 1; first <= whole.points.length; first++) {
+    for (const fault of faultsOf(whole.points[first - 1] as string)) {
+      const once = await crash(plan, { [first]: fault }, whole, stepFed);
+      if (fault === "abort" || fault === "break" || SCALE < 1) continue;
+      for (let second = first + 1; second <= once.points.length; second++) {
+        if (schedules >= limit) return;
+        await crash(plan, { [first]: fault, [second]: "kill" }, whole, stepFed);
+      }
+    }
+  }
+}
+
+const { SAFETY_PLAN, SAFETY_SCHEDULE, SAFETY_STEPFED } = process.env;
+
+if (SAFETY_PLAN !== undefined) {
+  test("the plan and the schedule of SAFETY_PLAN and SAFETY_SCHEDULE", async () => {
+    const plan = JSON.parse(SAFETY_PLAN) as Plan;
+    const stepFed = SAFETY_STEPFED !== undefined;
+    await crash(plan, JSON.parse(SAFETY_SCHEDULE ?? "{}") as Schedule, await live(plan, { stepFed }), stepFed);
+  });
+} else {
+  test.each(Object.entries(MATRIX))("%s: killed at every point and every pair of points, each call takes effect once and the run ends the same", async (_, plan) => {
+    await everyPair(plan);
+  });
+
+  test.each(Object.entries(MATRIX).slice(0, 3))("%s: the same with a store that is fed between the steps", async (_, plan) => {
+    await everyPair(plan, Infinity, true);
+  });
+
+  test("generated plans, killed at every point and every pair of points", async () => {
+    const careful = plans(undefined, ["approve", "reject", "edit", "answer"], 2).map((plan) => ({ ...plan, replies: plan.replies.map((reply) => ({ ...reply, calls: reply.calls.map((call) => ({ ...call, after: "truth" as const })) })) }));
+    const enough = schedules + (SCALE > 1 ? 10_000 * SCALE : Math.ceil(2000 * SCALE));
+    for (let seed = SEED; schedules < enough; seed++) for (const plan of fc.sample(careful, { seed, numRuns: 10 })) await everyPair(plan, enough);
+  });
+
+  test("without the write-ahead a crash makes a call take effect twice: the harness sees it", async () => {
+    const plan = MATRIX["every kind of tool in one reply"] as Plan;
+    const caught: string[] = [];
+    const whole = await live(plan);
+    for (let point = 1; point <= whole.points.length; point++) {
+      await live(plan, { schedule: { [point]: "kill" }, withoutWriteAhead: true }).catch((error: Error) => caught.push(error.message));
+    }
+    expect(caught.length).toBeGreaterThan(0);
+    expect(new Set(caught)).toEqual(new Set(["world: free c2 is entered 2 times", "world: gated c1 is entered 2 times"]));
+  });
+}
+
+/** Two processes go on from one row at the same time, in an order that the seed draws. Returns each one's effects. */
+async function rivals(plan: Plan, row: string, seed: number, compareAndSet: boolean): Promise<{ effects: string[][]; ends: string[] }> {
+  const draw = random(seed);
+  const wait = async (): Promise<void> => {
+    for (let ticks = Math.floor(draw() * 12); ticks > 0; ticks--) await undefined;
+  };
+  let stored = row;
+  const worker = async (): Promise<[string[], string]> => {
+    const effects: string[] = [];
+    const run = (_: unknown, { key }: { key: string }): Promise<string> => (effects.push(key), wait().then(() => "did"));
+    const tools = { free: tool({ run }), slow: tool({ run }), fails: tool({ run }), typed: tool({ run }), gated: tool({ needsApproval: true, run }), cond: tool({ needsApproval: true, run }), idem: tool({ idempotent: true, run }), both: tool({ needsApproval: true, idempotent: true, run }), human: tool({}) };
+    const model = modelOf(plan);
+    await wait();
+    const state = JSON.parse(stored) as State;
+    const decisions = Object.fromEntries(state.calls.filter(({ status }) => status === "pending").map(({ id, reason }) => [id, reason === "approval" ? true : { result: "did" }]));
+    const save = async (next: State): Promise<void> => {
+      await wait();
+      if (compareAndSet && (JSON.parse(stored) as State).revision !== next.revision - 1) throw new Error("somebody else goes on with this run");
+      stored = JSON.stringify(next);
+      await wait();
+    };
+    let last = "";
+    try {
+      for await (const step of agent({ call: async (messages) => (await wait(), model(messages)), tools, state, decisions, save, recover: true }) as AgentRun) {
+        last = step.type;
+        await wait();
+      }
+    } catch (error) {
+      last = (error as Error).message;
+    }
+    return [effects, last];
+  };
+  const [one, other] = await Promise.all([worker(), worker()]);
+  return { effects: [one[0], other[0]], ends: [one[1], other[1]] };
+}
+
+const twice = (effects: string[][]): string[] => effects[0]?.filter((key) => effects[1]?.includes(key)) ?? [];
+
+test("two processes that go on from one row: one save wins, and the other has run nothing of it", async () => {
+  let pairs = 0;
+  for (const plan of Object.values(MATRIX)) {
+    for (const { text } of (await live(plan)).rows) {
+      for (let seed = 0; seed < 20; seed++) {
+        const { effects, ends } = await rivals(plan, text, SEED + seed, true);
+        pairs++;
+        // The second may begin when the first is through: then it finds nothing to run. What the first was still running, a person must tell.
+        expect(twice(effects).filter((key) => !IDEMPOTENT.includes(plan.replies.flatMap(({ calls }) => calls).find(({ id }) => key.endsWith(`/${id}`))?.name ?? "")), `SAFETY_SEED=${SEED + seed} ${text}`).toEqual([]);
+        expect(ends.some((end) => end === "final" || end === "approval-needed"), `${ends.join()} of ${text}`).toBe(true);
+      }
+    }
+  }
+  figure("pairs of rivals", pairs);
+});
+
+test("without compare-and-set two processes run the same call: the harness sees it", async () => {
+  let seen = 0;
+  for (const { text } of (await live(MATRIX["every kind of tool in one reply"] as Plan)).rows) {
+    for (let seed = 0; seed < 20; seed++) if (twice((await rivals(MATRIX["every kind of tool in one reply"] as Plan, text, SEED + seed, false)).effects).length > 0) seen++;
+  }
+  expect(seen).toBeGreaterThan(0);
+});
