@@ -102,8 +102,9 @@ export async function request(subject, { n, bytes = false }) {
   const REQUESTS = 100;
   let body = "";
   const reply = { role: "assistant", content: "ok" };
-  const response = { ok: true, status: 200, headers: new Headers(), json: async () => ({ choices: [{ message: reply }] }) };
-  const text = new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, message: reply, finish_reason: "stop" }] }));
+  const said = JSON.stringify({ choices: [{ index: 0, message: reply, finish_reason: "stop" }] });
+  const text = new TextEncoder().encode(said);
+  const response = { ok: true, status: 200, headers: new Headers({ "content-type": "application/json" }), text: async () => said, json: async () => JSON.parse(said) };
   // A bare answer, since making a real one costs more than what is measured.
   const source = () => ({ read: async () => (source.done ? { done: true } : ((source.done = true), { done: false, value: text })), cancel: async () => {} });
   response.body = { getReader: () => ((source.done = false), source()) };
