@@ -63,7 +63,7 @@ async function measured(quick) {
   };
   const rounds = quick ? 3 : 7;
   const take = async (name, options) => {
-    results[name] = await series({ subjects, rounds, log, ...options });
+    results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1500, log, ...options });
   };
   const perOne = (n) => n;
   const args = (bytes) => ({ kind: "args", bytes, letters: 64, size: 16384 });

@@ -7,13 +7,13 @@ import { series, Subject } from "./subject.mjs";
 
 /** At sizes where a quadratic costs many times what is linear; the floors are linear. */
 const CHECKS = [
-  { what: "a step of a long run", measure: "loop", size: 5000, floor: "while", bound: 40 },
-  { what: "a saved step of a long run", measure: "saving", size: 2000, floor: "while", bound: 100 },
-  { what: "a call of a wide fan-out", measure: "fanout", size: 2000, floor: "while", bound: 20 },
-  { what: "from a pause to the end", measure: "pause", size: 5000, floor: "generator", bound: 6 },
-  { what: "a long argument in short deltas", measure: "stream", size: { kind: "args", bytes: 8e6, letters: 64, size: 16384 }, floor: "json", bound: 6 },
-  { what: "network pieces of one byte", measure: "stream", size: { kind: "args", bytes: 100_000, size: 1 }, floor: "json", bound: 6 },
-  { what: "a request of a long conversation", measure: "request", size: { n: 2000 }, floor: "json", bound: 0.4 },
+  { what: "a step of a long run", measure: "loop", size: 5000, floor: "while", bound: 30 },
+  { what: "a saved step of a long run", measure: "saving", size: 2000, floor: "while", bound: 50 },
+  { what: "a call of a wide fan-out", measure: "fanout", size: 2000, floor: "while", bound: 15 },
+  { what: "from a pause to the end", measure: "pause", size: 5000, floor: "generator", bound: 5 },
+  { what: "a long argument in short deltas", measure: "stream", size: { kind: "args", bytes: 8e6, letters: 64, size: 16384 }, floor: "json", bound: 5 },
+  { what: "network pieces of one byte", measure: "stream", size: { kind: "args", bytes: 100_000, size: 1 }, floor: "json", bound: 5 },
+  { what: "a request of a long conversation", measure: "request", size: { n: 2000 }, floor: "json", bound: 0.3 },
 ];
 
 /** Runs the checks, or those of one measure, on the package that `folder` sees. Returns what failed. */
@@ -24,7 +24,7 @@ async function guard(folder, node, log, only) {
   const failed = [];
   try {
     for (const { what, measure, size, floor, bound } of only ? CHECKS.filter(({ what }) => what === only) : CHECKS) {
-      const table = await series({ measure, sizes: [size], subjects: [own], floor: floors[floor], rounds: 7 });
+      const table = await series({ measure, sizes: [size], subjects: [own], floor: floors[floor], rounds: 7, warm: 600 });
       // What takes too long to be measured has failed too.
       const { ratio = Infinity } = table[own.name][JSON.stringify(size)];
       if (!(ratio <= bound)) failed.push(what);

@@ -2,6 +2,8 @@
 import { fork } from "node:child_process";
 import { basename, join } from "node:path";
 
+/** How long a measure lasts at least, in ms. */
+const MOMENT = 25;
 /** A run longer than this, in ms, is not waited for. */
 const PATIENCE = 60_000;
 /** A size is skipped where one run would take longer than this, in ms. */
@@ -25,10 +27,10 @@ export class Subject {
   }
 
   /** Measures once; undefined if that failed, and then `lost` says why. */
-  async measure(measure, size, patience = PATIENCE) {
+  async measure(measure, size, moment = MOMENT) {
     if (this.lost) return undefined;
-    this.#process.send({ measure, size });
-    const { result, error } = await this.#heard(patience);
+    this.#process.send({ measure, size, moment });
+    const { result, error } = await this.#heard(PATIENCE);
     if (error) {
       this.stop();
       this.lost = error;
@@ -68,12 +70,10 @@ export function median(values) {
  * changes from moment to moment: `ratio` is the median of the ratios to the floor of that moment. `per`: what of a size a
  * time is divided by.
  */
-export async function series({ measure, sizes, subjects, floor, rounds = 5, per = () => 1, log = () => {} }) {
+export async function series({ measure, sizes, subjects, floor, rounds = 5, warm = 1200, per = () => 1, log = () => {} }) {
   const able = [floor, ...subjects.filter((subject) => subject !== floor)].filter(({ can }) => can.includes(NEEDS[measure] ?? measure));
   const table = Object.fromEntries(able.map((subject) => [subject.name, {}]));
   const cell = (subject, size) => (table[subject.name][JSON.stringify(size)] ??= { samples: [] });
-  // Until an engine has compiled what is run often, it is many times slower.
-  for (const subject of able) for (let spent = 0, i = 0; spent < 600_000 && i < 20 && !subject.lost; i++) spent += Math.max(25_000, (await subject.measure(measure, sizes[0]))?.wall ?? 0);
   for (const [at, size] of sizes.entries()) {
     for (const subject of able) {
       if (at === 0) continue;
@@ -90,10 +90,11 @@ export async function series({ measure, sizes, subjects, floor, rounds = 5, per 
         // Slow ones are measured less often: what takes a second is not a matter of a moment.
         const slow = samples[0]?.wall > 1_000_000;
         if ((slow && samples.length >= 3) || (samples[0]?.wall > 5_000_000 && samples.length >= 1)) continue;
-        const base = subject === floor ? undefined : await floor.measure(measure, size);
-        const result = await subject.measure(measure, size);
-        // The first of a size warms up, if it is quick.
-        if (!result || (round < 0 && result.wall < 300_000)) continue;
+        // The first round warms up: until an engine has compiled what is run often, it is many times slower.
+        const moment = round < 0 ? warm : MOMENT;
+        const base = subject === floor ? undefined : await floor.measure(measure, size, MOMENT);
+        const result = await subject.measure(measure, size, moment);
+        if (!result || (round < 0 && result.wall < 1_000_000)) continue;
         samples.push({ ...result, ratio: base && result.cpu / base.cpu });
       }
     }

@@ -6,8 +6,9 @@ import * as measures from "./measures.mjs";
 console.log = console.info = console.debug = console.warn = () => {};
 
 const subject = await import(pathToFileURL(process.argv[2]).href);
-process.on("message", async ({ measure, size }) => {
+process.on("message", async ({ measure, size, moment }) => {
   try {
+    measures.setMoment(moment);
     process.send({ result: await measures[measure](subject, size) });
   } catch (error) {
     process.send({ error: String(error?.stack ?? error).slice(0, 2000) });
