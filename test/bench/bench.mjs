@@ -47,7 +47,7 @@ const FLOORS = ["floor-while", "floor-generator", "floor-json"];
 
 async function measured(quick) {
   const node = quick ? process.execPath : newerNode();
-  const files = quick ? [...FLOORS, "yieldagent"] : readdirSync(join(folder, "subjects")).map((file) => file.replace(/\.mjs$/, "")).sort((a, b) => rank(a) - rank(b));
+  const files = quick ? [...FLOORS, "yieldagent"] : readdirSync(join(folder, "subjects")).map((file) => file.replace(/\.mjs$/, "")).sort().sort((a, b) => rank(a) - rank(b));
   const subjects = [];
   for (const file of files) {
     const subject = await Subject.start(folder, `${file}.mjs`, node);
@@ -69,9 +69,9 @@ async function measured(quick) {
   const args = (bytes) => ({ kind: "args", bytes, letters: 64, size: 16384 });
   const loop = floor("floor-while");
   const json = floor("floor-json");
-  await take("loop", { measure: "loop", floor: loop, sizes: quick ? [10, 100, 1000, 5000] : [10, 20, 50, 100, 200, 500, 1000, 2000, 5000], per: perOne });
+  await take("loop", { measure: "loop", floor: loop, sizes: quick ? [10, 100, 1000, 5000] : [10, 30, 100, 300, 1000, 5000], per: perOne });
   await take("saving", { measure: "saving", floor: loop, sizes: quick ? [100, 1000] : [10, 100, 1000, 5000], per: perOne });
-  await take("fanout", { measure: "fanout", floor: loop, sizes: quick ? [100, 1000] : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], per: perOne });
+  await take("fanout", { measure: "fanout", floor: loop, sizes: quick ? [100, 1000] : [1, 3, 10, 30, 100, 300, 1000], per: perOne });
   await take("sleeping", { measure: "sleeping", floor: loop, sizes: quick ? [100] : [100, 1000], rounds: 3 });
   await take("pause", { measure: "pause", floor: floor("floor-generator"), sizes: quick ? [10, 1000] : [10, 100, 1000, 5000] });
   const bytes = quick ? 1e6 : 4e6;

@@ -31,7 +31,7 @@ export function plot({ title, x, y, lines }) {
     parts.push(`<path d="M${LEFT} ${down.toFixed(1)}H${WIDTH - RIGHT}" stroke="#e3e3e3"/>`, text(LEFT - 8, down + 4, short(10 ** power), 'text-anchor="end"'));
   }
   for (const value of [...new Set(all.map(([value]) => value))]) {
-    if (/^[125]0*$/.test(String(value))) parts.push(text(atX(value), HEIGHT - BOTTOM + 18, short(value), 'text-anchor="middle"'));
+    if (/^[135]0*$/.test(String(value))) parts.push(text(atX(value), HEIGHT - BOTTOM + 18, short(value), 'text-anchor="middle"'));
   }
   parts.push(text(LEFT, 22, title, 'font-size="15" font-weight="bold"'), text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, x, 'text-anchor="middle"'));
   parts.push(`<text transform="translate(18 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">${escaped(y)}</text>`);

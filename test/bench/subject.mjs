@@ -91,7 +91,7 @@ export async function series({ measure, sizes, subjects, floor, rounds = 5, warm
         const slow = samples[0]?.wall > 1_000_000;
         if ((slow && samples.length >= 3) || (samples[0]?.wall > 5_000_000 && samples.length >= 1)) continue;
         // The first round warms up: until an engine has compiled what is run often, it is many times slower.
-        const moment = round < 0 ? warm : MOMENT;
+        const moment = round < 0 ? (at === 0 ? warm : warm / 3) : MOMENT;
         const base = subject === floor ? undefined : await floor.measure(measure, size, MOMENT);
         const result = await subject.measure(measure, size, moment);
         if (!result || (round < 0 && result.wall < 1_000_000)) continue;

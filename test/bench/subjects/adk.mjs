@@ -1,4 +1,4 @@
-import { BaseLlm, FunctionTool, InMemoryRunner, LlmAgent, LogLevel, setLogLevel } from "@google/adk";
+import { BaseLlm, createEvent, FunctionTool, InMemoryRunner, LlmAgent, LogLevel, setLogLevel } from "@google/adk";
 import { DESCRIPTION, QUESTION } from "../work.mjs";
 
 export const name = "adk InMemoryRunner";
@@ -36,4 +36,25 @@ export async function run(work) {
   const runner = runnerOf(work);
   await runner.sessionService.createSession(address);
   return (await told(runner, { role: "user", parts: [{ text: QUESTION }] })).content.parts.at(-1).text;
+}
+
+const CONFIRMATION = "adk_request_confirmation";
+
+async function withEvents(runner, events) {
+  const session = await runner.sessionService.createSession(address);
+  for (const event of events) await runner.sessionService.appendEvent({ session, event: createEvent(event) });
+}
+
+export const history = (messages) => messages.map(({ role, content }) => ({ author: role === "user" ? "user" : "doubler", content: { role: role === "user" ? "user" : "model", parts: [{ text: content }] } }));
+export async function pause(work, events) {
+  const runner = runnerOf(work, true);
+  await withEvents(runner, events.slice(0, -1));
+  await told(runner, events.at(-1).content);
+  return runner.sessionService.getSession(address);
+}
+export async function resume(work, session) {
+  const runner = runnerOf(work, true);
+  await withEvents(runner, session.events);
+  const [{ id }] = session.events.flatMap(({ content }) => content?.parts ?? []).map(({ functionCall }) => functionCall).filter((call) => call?.name === CONFIRMATION);
+  return (await told(runner, { role: "user", parts: [{ functionResponse: { id, name: CONFIRMATION, response: { confirmed: true } } }] })).content.parts.at(-1).text;
 }

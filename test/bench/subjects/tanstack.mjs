@@ -28,12 +28,27 @@ function scripted(work) {
   };
 }
 
-export async function run(work) {
-  const double = toolDefinition({ name: "double", description: DESCRIPTION, inputSchema: SCHEMA }).server((args) => work.run(args));
+async function last(work, options, needsApproval = false) {
+  const double = toolDefinition({ name: "double", description: DESCRIPTION, inputSchema: SCHEMA, needsApproval }).server((args) => work.run(args));
   let text = "";
-  for await (const event of chat({ adapter: scripted(work), messages: [{ role: "user", content: QUESTION }], tools: [double], agentLoopStrategy: maxIterations(Infinity) })) {
+  let messages;
+  let interrupts;
+  for await (const event of chat({ adapter: scripted(work), tools: [double], agentLoopStrategy: maxIterations(Infinity), ...options })) {
     if (event.type === "RUN_ERROR") throw new Error(event.message);
     if (event.type === "TEXT_MESSAGE_CONTENT") text += event.delta;
+    if (event.type === "MESSAGES_SNAPSHOT") messages = event.messages;
+    if (event.type === "RUN_FINISHED") interrupts = event.outcome?.interrupts;
   }
-  return text;
+  return { text, messages, interrupts };
+}
+
+export const run = async (work) => (await last(work, { messages: [{ role: "user", content: QUESTION }] })).text;
+
+export async function pause(work, messages) {
+  const { messages: held, interrupts } = await last(work, { messages, threadId: "t", runId: "r1" }, true);
+  return { messages: held, interrupts };
+}
+export async function resume(work, { messages, interrupts }) {
+  const resume = interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload: { approved: true } }));
+  return (await last(work, { messages, resume, threadId: "t", runId: "r2", parentRunId: "r1" }, true)).text;
 }
