@@ -61,9 +61,9 @@ async function measured(quick) {
     machine: `${cpus().length} cores, ${cpus()[0].model}`,
     versions: Object.fromEntries(subjects.flatMap(({ packages }) => packages).map((name) => [name, version(name, folder)])),
   };
-  const rounds = quick ? 3 : 7;
+  const rounds = quick ? 3 : 5;
   const take = async (name, options) => {
-    results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1500, log, ...options });
+    results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1200, log, ...options });
   };
   const perOne = (n) => n;
   const args = (bytes) => ({ kind: "args", bytes, letters: 64, size: 16384 });
@@ -83,7 +83,7 @@ async function measured(quick) {
   for (const subject of subjects) subject.stop();
 
   const named = subjects.filter(({ imports }) => imports);
-  const costs = await imported(["", ...named.map(({ imports }) => imports)], folder, node, quick ? 3 : 11);
+  const costs = await imported(["", ...named.map(({ imports }) => imports)], folder, node, quick ? 3 : 7);
   results.import = { "plain node": costs[""], ...Object.fromEntries(named.map(({ name, imports }) => [name, costs[imports]])) };
   results.size = {};
   for (const { name, packages, program } of named) results.size[name] = { ...installed(packages[0], folder), gzip: await bundled(program, folder, root) };
@@ -100,9 +100,9 @@ function rank(file) {
 function between(file, marker, text) {
   const path = join(root, file);
   const old = readFileSync(path, "utf8");
-  const place = new RegExp(`(?<=<!-- ${marker} -->\\n).*(?=\\n<!-- /${marker} -->)`, "s");
+  const place = new RegExp(`(?<=<!-- ${marker} -->\\n).*?(?=<!-- /${marker} -->)`, "s");
   if (!place.test(old)) throw new Error(`${file} has no place for ${marker}`);
-  writeFileSync(path, old.replace(place, () => text));
+  writeFileSync(path, old.replace(place, () => `${text}\n`));
 }
 
 link();

@@ -28,7 +28,9 @@ async function* loop(model, tools, messages, gated) {
 
 async function last(work, messages, gated) {
   const steps = loop(async (seen) => work.chat(seen), { double: (args) => work.run(args) }, messages, gated);
-  for await (const step of steps) if (step.type === "final" || step.type === "approval-needed") return step;
+  let last;
+  for await (const step of steps) last = step;
+  return last;
 }
 
 export const run = async (work) => (await last(work, [{ role: "user", content: "Double them." }])).text;

@@ -11,7 +11,9 @@ const tools = (work, needsApproval = false) => ({ double: { description: DESCRIP
 const call = (work) => async (messages) => work.chat(messages);
 
 async function last(steps) {
-  for await (const step of steps) if (step.type === "final" || step.type === "approval-needed") return step;
+  let last;
+  for await (const step of steps) last = step;
+  return last;
 }
 
 export const saving = async (work, save) => (await last(agent({ call: call(work), tools: tools(work), messages: [{ role: "user", content: QUESTION }], maxSteps: Infinity, save }))).text;
