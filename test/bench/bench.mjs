@@ -1,6 +1,7 @@
 // Measures this package beside floors and peers; the README beside this file says how. `npm run bench` in the root:
 //   (nothing)    everything, peers too: installs them, prints tables, keeps the results in results.json
 //   --quick      floors and this package, in under a minute
+//   --part X     one part of everything, such as loop or import, beside the kept results of the others
 //   --readme     writes the kept results into the READMEs, and the plots
 //   --guard      fails if something is quadratic; --planted: whether the guard would see it
 import { execFileSync } from "node:child_process";
@@ -45,7 +46,8 @@ function newerNode() {
 
 const FLOORS = ["floor-while", "floor-generator", "floor-json"];
 
-async function measured(quick) {
+/** `part`: only this of the measures; `before` has the rest. */
+async function measured(quick, part, before) {
   const node = quick ? process.execPath : newerNode();
   const files = quick ? [...FLOORS, "yieldagent"] : readdirSync(join(folder, "subjects")).map((file) => file.replace(/\.mjs$/, "")).sort().sort((a, b) => rank(a) - rank(b));
   const subjects = [];
@@ -61,9 +63,12 @@ async function measured(quick) {
     machine: `${cpus().length} cores, ${cpus()[0].model}`,
     versions: Object.fromEntries(subjects.flatMap(({ packages }) => packages).map((name) => [name, version(name, folder)])),
   };
+  if (before && (before.node !== results.node || JSON.stringify(before.versions) !== JSON.stringify(results.versions))) throw new Error("the kept results are of other versions: measure everything");
+  Object.assign(results, { ...before, ...results });
+  const wanted = (name) => part === undefined || part === name;
   const rounds = quick ? 3 : 5;
   const take = async (name, options) => {
-    results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1200, log, ...options });
+    if (wanted(name)) results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1200, log, ...options });
   };
   const perOne = (n) => n;
   const args = (bytes) => ({ kind: "args", bytes, letters: 64, size: 16384 });
@@ -79,14 +84,20 @@ async function measured(quick) {
   await take("argument", { measure: "stream", floor: json, sizes: quick ? [args(1e6)] : [args(1e5), args(1e6), args(1e7)] });
   await take("request", { measure: "request", floor: json, sizes: (quick ? [1000] : [100, 1000, 5000]).flatMap((n) => [{ n }, { n, bytes: true }]) });
   if (!quick) await take("memory", { measure: "memory", floor: loop, subjects: subjects.filter(({ file }) => rank(file) < 3), sizes: [100_000], rounds: 1, per: perOne });
-  results.delta = await floor("yieldagent").measure("delta", quick ? 100 : 1000);
+  if (wanted("delta")) results.delta = await floor("yieldagent").measure("delta", quick ? 100 : 1000);
   for (const subject of subjects) subject.stop();
 
   const named = subjects.filter(({ imports }) => imports);
-  const costs = await imported(["", ...named.map(({ imports }) => imports)], folder, node, quick ? 3 : 7);
-  results.import = { "plain node": costs[""], ...Object.fromEntries(named.map(({ name, imports }) => [name, costs[imports]])) };
-  results.size = {};
-  for (const { name, packages, program } of named) results.size[name] = { ...installed(packages[0], folder), gzip: await bundled(program, folder, root) };
+  if (wanted("import")) {
+    // A module that is nothing: the loader itself costs more than most modules.
+    const nothing = "data:text/javascript,";
+    const costs = await imported([nothing, ...named.map(({ imports }) => imports)], folder, node, quick ? 3 : 11);
+    results.import = { "plain node": costs[nothing], ...Object.fromEntries(named.map(({ name, imports }) => [name, costs[imports]])) };
+  }
+  if (wanted("size")) {
+    results.size = {};
+    for (const { name, packages, program } of named) results.size[name] = { ...installed(packages[0], folder), gzip: await bundled(program, folder, root) };
+  }
   return results;
 }
 
@@ -118,7 +129,8 @@ else if (has("--readme")) {
     install();
     link();
   }
-  const results = await measured(has("--quick"));
+  const part = has("--part") ? process.argv[process.argv.indexOf("--part") + 1] : undefined;
+  const results = await measured(has("--quick"), part, part && JSON.parse(readFileSync(kept, "utf8")));
   if (!has("--quick")) writeFileSync(kept, `${JSON.stringify(results, (_, value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value), 1)}\n`);
   console.log(tables(results));
 }

@@ -20,12 +20,12 @@ function find(name, folder) {
 
 export const version = (name, folder) => manifest(find(name, folder)).version;
 
-/** A fresh process that imports it: wall and CPU time in ms and peak memory in MB, medians of some; `""` is plain Node. */
+/** A fresh process that imports it: wall and CPU time in ms and peak memory in MB, medians of some. */
 export async function imported(names, folder, node, rounds) {
   const samples = Object.fromEntries(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const name of names) {
-      const code = `${name && `await import(${JSON.stringify(name)});`} const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage(); process.stdout.write(JSON.stringify({ cpu: (userCPUTime + systemCPUTime) / 1000, rss: maxRSS / 1000 }));`;
+      const code = `await import(${JSON.stringify(name)}); const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage(); process.stdout.write(JSON.stringify({ cpu: (userCPUTime + systemCPUTime) / 1000, rss: maxRSS / 1000 }));`;
       const start = performance.now();
       const { stdout } = await promisify(execFile)(node, ["--no-warnings", "--input-type=module", "--eval", code], { cwd: folder });
       samples[name].push({ wall: performance.now() - start, ...JSON.parse(stdout.slice(stdout.lastIndexOf("{"))) });
