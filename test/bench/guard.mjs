@@ -28,7 +28,7 @@ async function guard(folder, node, log, only) {
       // What takes too long to be measured has failed too.
       const { ratio = Infinity } = table[own.name][JSON.stringify(size)];
       if (!(ratio <= bound)) failed.push(what);
-      log(`${ratio <= bound ? "ok  " : "FAIL"} ${what}: ${ratio.toFixed(2)} times the floor, at most ${bound}`);
+      log(`${ratio <= bound ? "ok  " : "FAIL"} ${what}: ${ratio.toFixed(2)} times the floor, at most ${bound}${own.lost ? ` (${own.lost.slice(0, 300)})` : ""}`);
     }
   } finally {
     for (const subject of [own, ...Object.values(floors)]) subject.stop();

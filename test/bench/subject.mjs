@@ -88,7 +88,7 @@ export async function series({ measure, sizes, subjects, floor, rounds = 5, warm
         const { samples, skipped } = cell(subject, size);
         if (skipped || subject.lost) continue;
         // Slow ones are measured less often: what takes a second is not a matter of a moment.
-        const slow = samples[0]?.wall > 1_000_000;
+        const slow = samples[0]?.wall > 300_000;
         if ((slow && samples.length >= 3) || (samples[0]?.wall > 5_000_000 && samples.length >= 1)) continue;
         // The first round warms up: until an engine has compiled what is run often, it is many times slower.
         const moment = round < 0 ? (at === 0 ? warm : warm / 3) : MOMENT;
