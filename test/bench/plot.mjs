@@ -6,7 +6,8 @@ const LEFT = 70;
 const RIGHT = 210;
 const TOP = 40;
 const BOTTOM = 50;
-const COLOURS = ["#8c8c8c", "#b8b8b8", "#d6336c", "#1c7ed6", "#2b8a3e", "#e67700", "#7048e8", "#0b7285", "#862e9c", "#5c940d", "#364fc7", "#a61e4d"];
+const OWN = "#d6336c";
+const COLOURS = ["#8c8c8c", "#b8b8b8", "#1c7ed6", "#2b8a3e", "#e67700", "#7048e8", "#0b7285", "#862e9c", "#5c940d", "#364fc7", "#a61e4d"];
 
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
@@ -41,8 +42,8 @@ export function plot({ title, x, y, lines }) {
   const over = Math.max(0, (ends.at(-1)?.down ?? 0) - (HEIGHT - BOTTOM));
   for (const { i, down } of ends) {
     const { name, points } = drawn[i];
-    const colour = COLOURS[i % COLOURS.length];
     const isOwn = name.startsWith("yieldagent");
+    const colour = isOwn ? OWN : COLOURS[i % COLOURS.length];
     const [endX, endY] = points.at(-1);
     parts.push(`<path d="M${points.map(([one, other]) => `${atX(one).toFixed(1)} ${atY(other).toFixed(1)}`).join("L")}" fill="none" stroke="${colour}" stroke-width="${isOwn ? 3.5 : 1.7}"/>`);
     parts.push(`<path d="M${atX(endX).toFixed(1)} ${atY(endY).toFixed(1)}L${WIDTH - RIGHT + 12} ${(down - over).toFixed(1)}" stroke="${colour}" stroke-dasharray="1 3"/>`);

@@ -108,6 +108,6 @@ export function plots(results) {
   return {
     "steps.svg": plot({ title: "What a round trip costs, by the length of the run", x: "steps of the run", y: "µs of CPU for each step", lines: lines("loop") }),
     "fanout.svg": plot({ title: "What a call costs, by the calls in a reply", x: "calls in the reply", y: "µs of CPU for each call", lines: lines("fanout") }),
-    "saved.svg": plot({ title: "What a store writes at each step", x: "step", y: "bytes", lines: [{ name: "the whole state, each time", points: every(whole) }, { name: "floor: its messages", points: [] }, { name: "yieldagent: what is new", points: every(news) }] }),
+    "saved.svg": plot({ title: "What a store writes at each step", x: "step", y: "bytes", lines: [{ name: "the whole state, each time", points: every(whole) }, { name: "yieldagent: what is new", points: every(news) }] }),
   };
 }
