@@ -66,7 +66,7 @@ async function measured(quick, part, before) {
   if (before && (before.node !== results.node || JSON.stringify(before.versions) !== JSON.stringify(results.versions))) throw new Error("the kept results are of other versions: measure everything");
   Object.assign(results, { ...before, ...results });
   const wanted = (name) => part === undefined || part === name;
-  const rounds = quick ? 3 : 9;
+  const rounds = quick ? 3 : 5;
   const take = async (name, options) => {
     if (wanted(name)) results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1200, log, ...options });
   };
