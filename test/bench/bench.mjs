@@ -83,9 +83,12 @@ async function measured(quick, part, before) {
   await take("stream", { measure: "stream", floor: json, sizes: [{ kind: "text", bytes, size: 16384 }, { kind: "args", bytes, size: 16384 }, { kind: "args", bytes: bytes / 40, size: 1 }] });
   await take("argument", { measure: "stream", floor: json, sizes: quick ? [args(1e6)] : [args(1e5), args(1e6), args(1e7)] });
   await take("request", { measure: "request", floor: json, sizes: (quick ? [1000] : [100, 1000, 5000]).flatMap((n) => [{ n }, { n, bytes: true }]) });
-  if (!quick) await take("memory", { measure: "memory", floor: loop, subjects: subjects.filter(({ file }) => rank(file) < 3), sizes: [100_000], rounds: 1, per: perOne });
+  // In processes that have done nothing else.
+  const fresh = [];
+  for (const file of quick ? [] : ["floor-while", "yieldagent"]) fresh.push(await Subject.start(folder, `${file}.mjs`, node));
+  if (!quick) await take("memory", { measure: "memory", floor: fresh[0], subjects: fresh, sizes: [100_000], rounds: 1, per: perOne });
   if (wanted("delta")) results.delta = await floor("yieldagent").measure("delta", quick ? 100 : 1000);
-  for (const subject of subjects) subject.stop();
+  for (const subject of [...subjects, ...fresh]) subject.stop();
 
   const named = subjects.filter(({ imports }) => imports);
   if (wanted("import")) {

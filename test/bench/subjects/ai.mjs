@@ -1,5 +1,4 @@
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
+import { generateText, jsonSchema, stepCountIs, tool } from "ai";
 import { DESCRIPTION, QUESTION, SCHEMA } from "../work.mjs";
 
 export const name = "ai generateText";
@@ -46,18 +45,4 @@ export async function pause(work, history) {
 export async function resume(work, { approvalId, messages }) {
   const approval = { role: "tool", content: [{ type: "tool-approval-response", approvalId, approved: true }] };
   return (await ask(work, [...messages, approval], true)).text;
-}
-
-/** Read by its own provider, for Chat Completions. */
-export async function stream(response) {
-  const provider = createOpenAICompatible({ name: "local", baseURL: "http://localhost/v1", fetch: async () => response });
-  const result = streamText({ model: provider("m"), prompt: QUESTION, tools: { double: tool({ inputSchema: jsonSchema({ type: "object" }) }) } });
-  let text = "";
-  let args = "";
-  for await (const part of result.fullStream) {
-    if (part.type === "error") throw part.error;
-    if (part.type === "text-delta") text += part.text;
-    if (part.type === "tool-input-delta") args += part.delta;
-  }
-  return text || args;
 }
