@@ -1,7 +1,7 @@
 // Measures this package beside floors and peers; the README beside this file says how. `npm run bench` in the root:
 //   (nothing)    everything, peers too: installs them, prints tables, keeps the results in results.json
 //   --quick      floors and this package, in under a minute
-//   --part X     one part of everything, such as loop or import, beside the kept results of the others
+//   --part X,Y   parts of everything, such as loop or import, beside the kept results of the others
 //   --readme     writes the kept results into the READMEs, and the plots
 //   --guard      fails if something is quadratic; --planted: whether the guard would see it
 import { execFileSync } from "node:child_process";
@@ -65,7 +65,7 @@ async function measured(quick, part, before) {
   };
   if (before && (before.node !== results.node || JSON.stringify(before.versions) !== JSON.stringify(results.versions))) throw new Error("the kept results are of other versions: measure everything");
   Object.assign(results, { ...before, ...results });
-  const wanted = (name) => part === undefined || part === name;
+  const wanted = (name) => part === undefined || part.split(",").includes(name);
   const rounds = quick ? 3 : 5;
   const take = async (name, options) => {
     if (wanted(name)) results[name] = await series({ subjects, rounds, warm: quick ? 700 : 1200, log, ...options });

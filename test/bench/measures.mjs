@@ -68,6 +68,7 @@ export async function sleeping(subject, n) {
 export async function pause(subject, n) {
   const { write = JSON.stringify, read = JSON.parse } = subject;
   const history = subject.history ? subject.history(conversation(n + 1)) : conversation(n + 1);
+  const least = 100 * n;
   const parts = { pause: 0, write: 0, read: 0, resume: 0 };
   let runs = 0;
   let bytes = 0;
@@ -90,6 +91,7 @@ export async function pause(subject, n) {
     lap("resume");
     work.check(said);
     bytes = Buffer.byteLength(text);
+    if (bytes < least) throw new Error(`${bytes} bytes can't hold ${n} messages`);
     runs++;
   });
   for (const part in parts) parts[part] /= runs;

@@ -1,4 +1,4 @@
-import { Agent, Message, Model, TextBlock, tool } from "@strands-agents/sdk";
+import { Agent, Message, Model, NullConversationManager, TextBlock, tool } from "@strands-agents/sdk";
 import { DESCRIPTION, QUESTION, SCHEMA } from "../work.mjs";
 
 export const name = "strands invoke";
@@ -32,10 +32,11 @@ class Scripted extends Model {
   }
 }
 
+// By default it forgets all but the last 40 messages, which would be less work than the others do.
 function agentOf(work, gated) {
   const callback = (args, context) => (gated && context.interrupt({ name: "may-it-run" }) !== true ? "no" : work.run(args));
   const double = tool({ name: "double", description: DESCRIPTION, inputSchema: SCHEMA, callback });
-  return new Agent({ model: new Scripted(work), tools: [double], printer: false, conversationManager: undefined });
+  return new Agent({ model: new Scripted(work), tools: [double], printer: false, conversationManager: new NullConversationManager() });
 }
 const textOf = ({ lastMessage }) => lastMessage.content.at(-1).text;
 
