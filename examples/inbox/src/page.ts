@@ -143,7 +143,7 @@ function story(messages: readonly Message[], open: readonly OpenCall[], audit: r
         const call = calls.get(id);
         const result = results.get(id) ?? (call?.message && textOf(call.message.content));
         return html`<li class="call"><details><summary><b>${name}</b> ${progress(call, result)}</summary>${argsOf(parsed(args))}</details>
-${audit.filter((entry) => entry.call === id).map((entry) => html`<div class="decided"><strong>${entry.who}</strong> ${verdict(entry)}${detail(entry)} <small>${age(entry.at, now)}</small></div>`)}
+${audit.filter((entry) => entry.call === id).map((entry) => html`<div class="decided"><strong>${entry.who}</strong> ${verdict(entry)} <small>${age(entry.at, now)}</small>${detail(entry)}</div>`)}
 ${result !== undefined && html`<pre class="${result.startsWith("Error: ") ? "error" : "result"}">${prose(result)}</pre>`}</li>`;
       }),
     ];
