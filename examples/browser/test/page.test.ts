@@ -33,7 +33,7 @@ afterEach(async () => {
   expect(problems.splice(0)).toEqual([]);
 });
 
-async function open(viewport = { width: 1100, height: 640 }): Promise<Page> {
+async function open(viewport = { width: 1100, height: 664 }): Promise<Page> {
   const page = await (await browser.newContext({ viewport })).newPage();
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => problems.push(error.message));
