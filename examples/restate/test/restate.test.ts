@@ -1,0 +1,99 @@
+// The engine and the service as processes, and kill -9 for the service.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const here = fileURLToPath(new URL("..", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "yieldagent-restate-"));
+const ledger = join(folder, "ledger.txt");
+const lines = (): string[] => (existsSync(ledger) ? readFileSync(ledger, "utf8").trimEnd().split("\n") : []);
+let engine: ChildProcess;
+let service: ChildProcess;
+let [port, ingress, admin, node] = [0, 0, 0, 0];
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const { port } = server.address() as { port: number };
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
+
+async function until<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
+  for (const end = Date.now() + 40_000; ; ) {
+    const found = await Promise.resolve().then(look).catch(() => undefined);
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`it did not come about: ${look}; ${lines().join(", ")}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function startService(): ChildProcess {
+  return spawn(process.execPath, [join(here, "dist/service.cjs")], { cwd: here, env: { ...process.env, PORT: String(port), LEDGER: ledger, RESTATE_LOGGING: "ERROR" }, stdio: ["ignore", "ignore", "inherit"] });
+}
+
+async function kill(child: ChildProcess | undefined): Promise<void> {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGKILL");
+  await ended;
+}
+
+async function ask(path: string, body?: unknown): Promise<unknown> {
+  const response = await fetch(`http://127.0.0.1:${ingress}/refunds/run-1/${path}`, { method: "POST", ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }) });
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return await response.json();
+}
+
+const waiting = async (): Promise<{ id: string; args: unknown } | undefined> => ((await ask("pending")) as { id: string; args: unknown }[])[0];
+
+beforeAll(async () => {
+  [port, ingress, admin, node] = await Promise.all([freePort(), freePort(), freePort(), freePort()]) as [number, number, number, number];
+  engine = spawn(join(here, "node_modules/.bin/restate-server"), ["--base-dir", join(folder, "engine"), "--node-name", "one", "--bind-ip", "127.0.0.1", "--bind-port", String(node), "--listen-mode", "tcp", "--no-logo"], {
+    detached: true, // the program is started by a script: both end together, as one group
+    cwd: folder, env: { ...process.env, RESTATE_INGRESS__BIND_PORT: String(ingress), RESTATE_ADMIN__BIND_PORT: String(admin), DO_NOT_TRACK: "1", RESTATE_DISABLE_TELEMETRY: "true", RUST_LOG: "error,octocrab=off" }, stdio: ["ignore", "ignore", "inherit"],
+  });
+  service = startService();
+  const uri = JSON.stringify({ uri: `http://127.0.0.1:${port}` });
+  await until(async () => (await fetch(`http://127.0.0.1:${admin}/deployments`, { method: "POST", headers: { "content-type": "application/json" }, body: uri })).ok);
+});
+
+afterAll(async () => {
+  await kill(service);
+  if (engine?.pid) process.kill(-engine.pid, "SIGKILL");
+  await until(() => engine.exitCode !== null || engine.signalCode !== null);
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+test("killed in the middle of a tool and while it waits, the run goes on: the model is asked once a step, and each approved refund is paid once", async () => {
+  await ask("run/send", "Pay back A-17 and A-18.");
+  const first = await until(waiting);
+  expect(first).toMatchObject({ tool: "refund", args: { order: "A-17", euros: 40 }, reason: "approval" });
+  expect(lines()).toEqual(["model"]);
+
+  await kill(service); // while it waits for people
+  service = startService();
+  await expect(until(() => ask("decide", { call: first.id, decision: "yes" }).catch((error: Error) => error.message))).resolves.toContain("say { approved: true }");
+  const [taken, late] = [await until(() => ask("decide", { call: first.id, decision: { approved: true } })), await ask("decide", { call: first.id, decision: { approved: false } })];
+  expect([taken, late]).toEqual(["taken", "already decided"]);
+
+  await until(() => lines().some((line) => line.startsWith("asked")));
+  await kill(service); // in the middle of the refund
+  expect(lines()).toEqual(["model", "asked run-1/call_1_1"]);
+  service = startService();
+
+  const second = await until(async () => {
+    const found = await waiting();
+    return found && found.id !== first.id ? found : undefined;
+  });
+  expect(lines()).toEqual(["model", "asked run-1/call_1_1", "asked run-1/call_1_1", "paid A-17 40", "model"]);
+  await ask("decide", { call: second.id, decision: { approved: true, args: { order: "A-18", euros: 55 } } });
+  const text = await (await fetch(`http://127.0.0.1:${ingress}/restate/workflow/refunds/run-1/attach`)).json();
+  expect(text).toMatch(/^Both are settled: A-17: 40 € paid back; A-18: 55 € paid back/);
+  expect(lines().slice(5)).toEqual(["asked run-1/call_2_1", "paid A-18 55", "model"]);
+  expect(await ask("pending")).toEqual([]);
+}, 90_000);
