@@ -152,12 +152,10 @@ export async function* ask<T>(
         let failure: ModelError | undefined;
         try {
           for (const data of events) {
-            if (/^\s*\[DONE]/.test(data)) reading.done();
-            else if (data !== "") {
-              const event = parsed(data);
-              if (event !== undefined) reading[known.whole ? "whole" : "event"](event, deltas);
-              else if (!known.ended || !reading.complete) throw new ModelError("the server's answer is broken or was cut off: it is no JSON", { retryable: true });
-            }
+            const event = parsed(data);
+            if (event !== undefined) reading[known.whole ? "whole" : "event"](event, deltas);
+            else if (/^\s*\[DONE]/.test(data)) reading.done();
+            else if (data !== "" && !(known.ended && reading.complete)) throw new ModelError("the server's answer is broken or was cut off: it is no JSON", { retryable: true });
             if (reading.ended) break;
           }
         } catch (error) {
