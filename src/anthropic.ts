@@ -106,14 +106,15 @@ function assistantBlocks(message: Message, model: string): Block[] {
     const text = textOf(message)?.trimEnd() || message["refusal"];
     return [...blocksOf(text), ...calls.map(({ id, function: { name, arguments: args } }) => ({ type: "tool_use", id: fittingId(id, IDS), name: fittingName(name), input: argumentsOf(args) ?? {} }))];
   }
-  let called = 0;
-  return own.content.filter((block: Block) => {
+  const blocks = (own.content as Block[]).filter(({ type, signature, text }) => {
     // A signature is valid for the model that made it, and thinking that was cut off has none.
-    if (block["type"] === "thinking") return own.model === model && block["signature"];
-    if (block["type"] === "redacted_thinking") return own.model === model;
-    return block["type"] !== "text" || !isBlank(block["text"]);
+    if (type === "thinking") return own.model === model && signature;
+    if (type === "redacted_thinking") return own.model === model;
+    return type !== "text" || !isBlank(text);
+  });
   // The loop may have given a call another id than the model did.
-  }).map((block: Block) => (block["type"] === "tool_use" ? { ...block, id: fittingId(calls[called++]?.id ?? block["id"], IDS), name: fittingName(String(block["name"])) } : block));
+  let called = 0;
+  return blocks.map((block) => (block["type"] === "tool_use" ? { ...block, id: fittingId(calls[called++]?.id ?? block["id"], IDS), name: fittingName(String(block["name"])) } : block));
 }
 
 function resultBlock({ tool_call_id: id, content }: Message): Block {

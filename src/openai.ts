@@ -217,8 +217,9 @@ class ChatReader implements ReplyReader {
       } else if (field === "tool_calls") {
         if (Array.isArray(piece)) for (const part of piece) if (isObject(part)) this.#call(part, whole);
       } else if (REASONING.includes(field) || field === "refusal") {
-        if (typeof piece === "string" && piece !== "") message[field] = String(message[field] ?? "") + piece;
-        else if (Array.isArray(piece) && piece.length > 0) for (const entry of piece) addTo((message[field] ??= []) as unknown[], entry, whole);
+        const before = message[field];
+        if (typeof piece === "string" && piece !== "" && !Array.isArray(before)) message[field] = ((before as string | undefined) ?? "") + piece;
+        else if (Array.isArray(piece) && piece.length > 0 && typeof before !== "string") for (const entry of piece) addTo((message[field] ??= []) as unknown[], entry, whole);
         if (field !== "refusal") reasoning ||= spoken(piece);
         else text ||= spoken(piece);
       } else if (LISTS.includes(field) && Array.isArray(piece)) ((message[field] ??= []) as unknown[]).push(...piece);

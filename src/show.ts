@@ -43,7 +43,8 @@ export function suspicious(value: unknown): string[] {
   const found = new Set<string>();
   const look = (value: unknown, path: string): void => {
     if (typeof value === "string") {
-      for (const what of suspicions(value)) found.add(`${path || "value"}: ${what}`);
+      // The lines and tabs of a text are its layout; in a name they are none.
+      for (const what of suspicions(value.replace(/\r?\n|\t/g, " "))) found.add(`${path || "value"}: ${what}`);
     } else if (Array.isArray(value)) value.forEach((item, i) => look(item, `${path}[${i}]`));
     else if (isObject(value)) {
       for (const [key, item] of Object.entries(value)) {

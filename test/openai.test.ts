@@ -101,6 +101,10 @@ const KINDS: Record<string, [body: string, reply: Partial<Reply>, deltas?: strin
     ["reasoning:Hm", "text:Hi"],
   ],
   "the call repeated in the text": [whole({ role: "assistant", content: '<tool_call>{"name":"add"}</tool_call>', tool_calls: [added] }, { finish_reason: "tool_calls" }), { content: '<tool_call>{"name":"add"}</tool_call>', tool_calls: [added], finish_reason: "tool_calls" }],
+  "reasoning as a text, and then in the same field as a list": [
+    sse(chunk({ reasoning: "Hm" }), chunk({ reasoning: [{ type: "reasoning.text", text: "m." }] }), chunk({ reasoning_details: [{ type: "x" }] }), chunk({ reasoning_details: "y" }), hi, finish("stop"), DONE),
+    { reasoning: "Hm", reasoning_details: [{ type: "x" }], content: "Hi", source: "server.example/v1" }, ["reasoning:Hmm.y", "text:Hi"],
+  ],
   "sources beside the text": [sse(hi, chunk({ annotations: [{ type: "url_citation" }] }), finish("stop"), DONE), { content: "Hi", annotations: [{ type: "url_citation" }] }],
 
   // C. Calls

@@ -80,6 +80,11 @@ describe("suspicious", () => {
     expect(suspicious({ args: { "a\u200b": ["x\u202ey", "z"] } })).toEqual(["args.a\\u200b, its name: U+200B doesn't show", "args.a\\u200b[0]: U+202E doesn't show"]);
   });
 
+  test("finds nothing in the lines and tabs of a text, but a line that is begun over", () => {
+    expect(suspicious({ body: "Dear Ann,\n\n\tHi.\r\n" })).toEqual([]);
+    expect(suspicious({ body: "rm -rf /\rls", "to\n": 1 })).toEqual(["body: U+000D doesn't show", "to\\u000a, its name: U+000A doesn't show"]);
+  });
+
   test("finds nothing in plain text of any script", () => {
     expect(suspicious({ a: "Send the report to ann@example.com, 2 m², Übung", b: "Отправь письмо маме", c: "Στείλε το γράμμα", d: "使用API发送", e: ["नमस्ते", 3, null, true] })).toEqual([]);
   });

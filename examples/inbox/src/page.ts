@@ -103,8 +103,7 @@ const QUESTIONS = { approval: "May it run?", answer: "It asks you", interrupted:
 
 /** One call that waits, and everything a person may say of it. */
 function question(session: Session, address: string, { id, tool, args, reason }: PendingCall, tools: Tools<unknown, unknown>, draft: Draft | undefined): Html {
-  // Line breaks do show here.
-  const marks = suspicious({ tool, args }).filter((mark) => !mark.endsWith(": U+000A doesn't show"));
+  const marks = suspicious({ tool, args });
   const form = (kind: string, body: Html): Html => html`<form method="post" action="${address}/decide">${token(session)}
 <input type="hidden" name="call" value="${id}"><input type="hidden" name="reason" value="${reason}"><input type="hidden" name="kind" value="${kind}">${body}</form>`;
   const reject = (label: string): Html => html`<details><summary class="button">${label}</summary>${form("reject", html`<label>Why? <small>(the agent reads it)</small><input name="why" maxlength="2000"></label><button class="danger">${label}</button>`)}</details>`;
