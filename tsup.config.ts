@@ -5,7 +5,7 @@ import type { Options } from "tsup";
 rmSync("dist", { recursive: true, force: true });
 
 const common: Options = {
-  entry: ["src/index.ts", "src/openai.ts", "src/anthropic.ts", "src/testing.ts", "src/mcp.ts", "src/show.ts", "src/seal.ts"],
+  entry: ["src/index.ts", "src/openai.ts", "src/anthropic.ts", "src/testing.ts", "src/mcp.ts", "src/show.ts", "src/seal.ts", "src/subagent.ts"],
   target: "es2022",
   platform: "neutral",
   dts: true,

@@ -8,11 +8,11 @@ import { build } from "esbuild";
 const root = resolve(fileURLToPath(import.meta.url), "../..");
 
 /** In bytes. To make one larger is a decision, so it is a change of this line. */
-export const BUDGETS = { index: 8_700, openai: 7_700, anthropic: 7_500, mcp: 1_300, show: 1_900, seal: 1_500, testing: 1_100 };
+export const BUDGETS = { index: 9_900, openai: 7_700, anthropic: 7_500, mcp: 1_300, show: 1_900, seal: 1_500, subagent: 10_400, testing: 1_100 };
 
 export async function sizes() {
   const entries = Object.keys(BUDGETS).map(async (entry) => {
-    const bundle = await build({ entryPoints: [join(root, `dist/${entry}.js`)], bundle: true, minify: true, format: "esm", target: "es2022", external: ["node:*"], write: false });
+    const bundle = await build({ entryPoints: [join(root, `dist/${entry}.js`)], bundle: true, minify: true, format: "esm", target: "es2022", external: ["node:*"], write: false, logLevel: "error" });
     return [entry, gzipSync(bundle.outputFiles[0].contents, { level: 9 }).length];
   });
   return Object.fromEntries(await Promise.all(entries));

@@ -1,24 +1,30 @@
 import type { Decision } from "./decision.ts";
 import { deltas, isStream } from "./delta.ts";
-import { type Approve, checkResume, classify, decide, recovered, undecided } from "./gate.ts";
+import { type Approve, checkResume, classify, type Decided, recovered, resumed, undecided } from "./gate.ts";
 import { type Args, check } from "./json.ts";
 import { Lifeline, Run } from "./lifeline.ts";
-import { attempt, isPromise } from "./maybe.ts";
-import { type Call, type Message, textOf, type Usage } from "./message.ts";
+import { isPromise } from "./maybe.ts";
+import { type Call, type Message, textOf } from "./message.ts";
 import type { StandardSchema } from "./standard-schema.ts";
-import { done, Ledger, type Outcome, pending, type PendingCall, type Slot, type State, type Update } from "./state.ts";
-import { type AnyTool, type JsonSchema, runTool, type Tool, type Toolbox, toolbox, type Valid, validate } from "./tool.ts";
+import { Ledger, type Outcome, pending, type Slot, type State } from "./state.ts";
+import type { Step } from "./step.ts";
+import { type AnyTool, type JsonSchema, type Tool, type Toolbox, toolbox, type Valid, validate } from "./tool.ts";
+import { Work } from "./work.ts";
 
-/** A record of tools, by name. `Input` and `Output` are inferred: for each tool, its arguments before and after its schema. */
-export type Tools<Input, Output> =
+/**
+ * A record of tools, by name. All is inferred: for each tool its arguments before and after its schema, `Input` and
+ * `Output`, and if it is an agent, its steps, `Inner`.
+ */
+export type Tools<Input, Output, Inner = unknown> =
   & { [Name in keyof Output]: Tool<Output[Name], unknown> }
-  & { [Name in keyof Input]: { parameters?: StandardSchema<Input[Name], unknown> | JsonSchema | undefined; readonly "~input"?: Input[Name] } };
+  & { [Name in keyof Input]: { parameters?: StandardSchema<Input[Name], unknown> | JsonSchema | undefined; readonly "~input"?: Input[Name] } }
+  & { [Name in keyof Inner]: { readonly "~inner"?: Inner[Name] } };
 
-export interface AgentOptions<Input = Record<string, Args>, Output = Input> {
+export interface AgentOptions<Input = Record<string, Args>, Output = Input, Inner = unknown> {
   /** Asks the model; what it throws ends the run, with nothing of the reply in the state. */
   call: Call;
   /** What the model may use, by name; names match `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`. Default: nothing. */
-  tools?: Tools<Input, Output> | undefined;
+  tools?: Tools<Input, Output, Inner> | undefined;
   /** The conversation to start from; together with `state`, messages to add once its open calls are settled. */
   messages?: readonly Message[] | undefined;
   /** A saved state to go on from. It is neither changed nor frozen. */
@@ -43,28 +49,6 @@ export interface AgentOptions<Input = Record<string, Args>, Output = Input> {
   signal?: AbortSignal | undefined;
 }
 
-/** For each tool a member of the union, so that its name narrows its arguments. */
-type PerTool<Input, Fields> = {
-  [Name in keyof Input & string]: { readonly id: string; readonly tool: Name; readonly args: ArgsOf<Input[Name]> } & Fields;
-}[keyof Input & string];
-/** Spelt out field by field, since an interface, unlike a type, is no `Args`. */
-type ArgsOf<T> = unknown extends T ? Args : { [Field in keyof T]: T[Field] };
-
-/** What a run tells whoever iterates it. Plain JSON, frozen or copied. */
-export type Step<Input = Record<string, Args>> =
-  /** A piece of a streaming reply, as it arrives. */
-  | { readonly type: "text" | "reasoning"; readonly text: string }
-  /** A reply has entered the conversation. */
-  | { readonly type: "message"; readonly message: Readonly<Message>; readonly usage?: Usage; readonly finishReason?: string }
-  /** A tool is about to run. */
-  | PerTool<Input, { readonly type: "tool-start" }>
-  /** A call has its result; exactly one for each call. */
-  | PerTool<Input, { readonly type: "tool-result"; readonly decision?: Decision } & ({ readonly result: unknown } | { readonly error: string })>
-  /** The run ends: it goes on with `agent({ state, decisions })`. */
-  | { readonly type: "approval-needed"; readonly pending: readonly PerTool<Input, Pick<PendingCall, "reason">>[]; readonly state: State }
-  /** The run ends. `reason` is the provider's finish reason (`stop` if it gave none) or `max-steps`. */
-  | { readonly type: "final"; readonly text: string | null; readonly reason: string; readonly messages: Message[]; readonly state: State };
-
 /** A run: iterate it. `state` is a snapshot at any time: between steps, after a `break`, after a throw. */
 export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
   readonly state: State;
@@ -80,13 +64,13 @@ export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
  * `call`, `save` and `onToolError` throw, the signal's reason, and `bad-reply` and `bad-decision` (edited arguments
  * that the tool's schema refuses).
  */
-export function agent<Input, Output>(options: AgentOptions<Input, Output>): AgentRun<Step<Input>> {
+export function agent<Input, Output, Inner>(options: AgentOptions<Input, Output, Inner>): AgentRun<Step<Input, Inner>> {
   check("bad-options", "options", options, OPTIONS, false);
   const ledger = new Ledger(options);
   const tools = toolbox(options.tools);
   const decided = checkResume(ledger, tools, options.decisions ?? {}, options.recover);
   const life = new Lifeline();
-  return new Run(loop(options, ledger, tools, decided, life), life, ledger) as unknown as AgentRun<Step<Input>>;
+  return new Run(loop(options, ledger, tools, decided, life), life, ledger) as unknown as AgentRun<Step<Input, Inner>>;
 }
 
 const OPTIONS = {
@@ -95,36 +79,35 @@ const OPTIONS = {
   onToolError: "a function?", id: "a string, not empty?", signal: "an AbortSignal?",
 } as const;
 
-type LoopOptions = Pick<AgentOptions<unknown, unknown>, "call" | "approve" | "save" | "signal" | "onToolError" | "maxSteps" | "concurrency">;
+type LoopOptions = Pick<AgentOptions<unknown, unknown>, "call" | "approve" | "save" | "recover" | "signal" | "onToolError" | "maxSteps" | "concurrency">;
 
 /**
  * With calls open, it settles them; with none, it asks the model. Each turn is one change of the state, or one wait.
  * (No closure of `agent()`: engines make a hidden class for each generator function, and free it late.)
  */
 async function* loop(
-  { call, approve, save, signal, onToolError, maxSteps = 10, concurrency = Infinity }: LoopOptions,
-  ledger: Ledger, tools: Toolbox, decided: readonly [Slot, Decision][], life: Lifeline,
+  { call, approve, save, recover = false, signal, onToolError, maxSteps = 10, concurrency = Infinity }: LoopOptions,
+  ledger: Ledger, tools: Toolbox, decided: readonly Decided[], life: Lifeline,
 ): AsyncGenerator<Step, void, undefined> {
   const toolOf = (open: Slot): AnyTool => tools.byName.get(open.tool) as AnyTool; // classify and checkResume looked
   const abort = (): void => life.end(signal?.reason);
   signal?.addEventListener("abort", abort);
   if (signal?.aborted) abort();
-  const finished: Update[] = [];
-  let running = 0;
-  let wake = (): void => {};
+  const work = new Work({ runId: ledger.id, recover, onToolError }, life);
   try {
     life.check();
     // What is about to change: at first, what a crash left open and what a person decided.
     let updates = ledger.in("started").map((open) => recovered(open, toolOf(open)));
-    for (const [open, decision] of decided) updates.push(await life.until(decide(open, decision, toolOf(open))));
+    for (const given of decided) updates.push(await life.until(resumed(given, toolOf(given.open))));
     for (;;) {
       life.check();
       if (updates.length > 0) {
-        // First the state, then its saving, and only then are results handed over.
+        // First the state, then its saving, and only then are results handed over, and do tools go on that kept something.
         const changed = updates;
         updates = [];
         ledger.update(changed);
         if (save) await ledger.save(save);
+        for (const { taken } of changed) taken?.();
         for (const { open, outcome } of changed) {
           if (!outcome) continue;
           yield toolResult(open, outcome);
@@ -136,9 +119,9 @@ async function* loop(
           const update = classify(open, tools, approve, ledger, life);
           updates.push(isPromise(update) ? await life.until(update) : update);
         }
-      } else if (running < concurrency && ledger.has("ready")) {
+      } else if (!work.refusal && work.count < concurrency && ledger.has("ready")) {
         // What can start together is announced, then saved, and only then run: nothing runs that the state doesn't know of.
-        const batch = ledger.in("ready").slice(0, concurrency - running);
+        const batch = ledger.in("ready").slice(0, concurrency - work.count);
         // Schemas are asked first, since a call that waits for one hasn't run.
         const checks = batch.map((open) => validate(toolOf(open), open.args));
         const inputs = checks.some(isPromise) ? await life.until(Promise.all(checks)) : (checks as Valid[]);
@@ -158,22 +141,24 @@ async function* loop(
         let entered = 0;
         for (const open of batch) {
           if (life.ended) break;
-          const input = inputs[entered++] as Valid;
-          running++;
-          attempt(() => runTool(toolOf(open), open, input, ledger.id, life.signal, onToolError), (outcome) => {
-            finished.push(done(open, outcome));
-            wake();
-          }, (error) => life.end(error));
+          work.enter(toolOf(open), open, inputs[entered++] as Valid);
         }
         if (entered < batch.length) {
           ledger.move(batch.slice(entered), "ready");
           if (save) await ledger.save(save);
         }
-      } else if (running > 0) {
-        if (finished.length === 0) await life.until(new Promise<void>((resolve) => (wake = resolve)));
+      } else if (work.count > 0) {
+        const news = work.news();
+        if (news) await life.until(news);
         life.check();
-        running -= finished.length;
-        updates = finished.splice(0);
+        updates = work.updates();
+        const progress = updates.length > 0 ? undefined : work.progress();
+        if (!progress) continue;
+        yield progress.step;
+        life.check();
+        progress.taken();
+      } else if (work.refusal) {
+        throw work.refusal;
       } else if (ledger.has("pending")) {
         if (ledger.added.length === 0) return yield { type: "approval-needed", pending: pending(ledger.state), state: ledger.state };
         updates = ledger.in("pending").map(undecided);
@@ -201,8 +186,9 @@ async function* loop(
   } finally {
     signal?.removeEventListener("abort", abort);
     // What has come in meanwhile is known, and nobody must be asked about it.
-    if (finished.length > 0 && !ledger.failed) {
-      ledger.update(finished);
+    const known = work.close();
+    if (known.length > 0 && !ledger.failed) {
+      ledger.update(known);
       if (save) await ledger.save(save);
     }
   }

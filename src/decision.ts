@@ -18,6 +18,7 @@ export type Decision =
 
 /** `approval`: may it run? `answer`: what is its result? `interrupted`: it may or may not have run, what now? */
 export type PendingReason = "approval" | "answer" | "interrupted";
+export const REASONS: readonly PendingReason[] = ["approval", "answer", "interrupted"];
 
 /**
  * Checks a decision on the call `id`, which waits for `reason`, and returns a frozen copy. Presence counts, never

@@ -5,7 +5,7 @@ import type { Lifeline } from "./lifeline.ts";
 import type { Maybe } from "./maybe.ts";
 import type { Message } from "./message.ts";
 import { standardOf } from "./standard-schema.ts";
-import { done, type Ledger, type Slot, type Update } from "./state.ts";
+import { asked, done, type Ledger, type Slot, type Update } from "./state.ts";
 import { type AnyTool, resultOf, type Toolbox, validate } from "./tool.ts";
 
 /**
@@ -93,36 +93,50 @@ export async function decide(open: Slot, decision: Decision, tool: AnyTool): Pro
 
 const UNKNOWN = "the outcome is unknown: it may or may not have run, and";
 
-/** A call that was running when its process died may have taken effect: only an idempotent one runs again by itself. */
+/** A call that was running when its process died may have taken effect: it runs again by itself only where its tool says that it may. */
 export function recovered(open: Slot, tool: AnyTool): Update {
-  return { open, change: tool.idempotent ? { status: "ready" } : { status: "pending", reason: "interrupted", decision: undefined } };
+  return { open, change: tool.idempotent || tool.resumable ? { status: "ready" } : { status: "pending", reason: "interrupted", decision: undefined } };
 }
 
 /** A pending call that nobody decided before the conversation went on. */
 export function undecided(open: Slot): Update {
-  return done(open, { error: `${open.reason === "interrupted" ? UNKNOWN : "not run:"} the user went on without deciding` });
+  const what = open.reason === "interrupted" ? UNKNOWN : open.reason ? "not run:" : "it had begun and is left where it was:";
+  return done(open, { error: `${what} the user went on without deciding` });
+}
+
+/** What was decided of a pending call: of itself, or of what its tool has asked. */
+export type Decided = { readonly open: Slot } & ({ readonly decision: Decision } | { readonly decisions: Readonly<Record<string, Decision>> });
+
+/** What the decisions make of a call. A tool that has asked is entered again, and takes them itself. */
+export async function resumed(decided: Decided, tool: AnyTool): Promise<Update> {
+  const { open } = decided;
+  return "decision" in decided ? decide(open, decided.decision, tool) : { open, change: { status: "ready", decisions: { ...open.decisions, ...decided.decisions } } };
 }
 
 /**
  * Whether a run can go on from its state with these tools and decisions; what can't is refused before anything changed.
  * Returns the decisions beside the calls they are on.
  */
-export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: Readonly<Args>, recover: boolean | undefined): [Slot, Decision][] {
+export function checkResume(ledger: Ledger, { byName }: Toolbox, decisions: Readonly<Args>, recover: boolean | undefined): Decided[] {
   const started = ledger.in("started");
   if (started.length && !recover) {
     const names = started.map(({ id, tool }) => `${tool} ${quote(id)}`).join(", ");
     throw new AgentError("in-flight", `another process may be running ${names}; if that process is gone, go on with recover: true`);
   }
-  const waiting = ledger.in("pending");
+  const waiting = ledger.in("pending").map((open) => ({ open, questions: asked(open) }));
+  const ids = waiting.flatMap(({ questions }) => questions.map(({ id }) => id));
   for (const id of Object.keys(decisions)) {
-    if (waiting.some((open) => open.id === id)) continue;
-    const ids = waiting.map((open) => quote(open.id)).join(", ");
-    throw new AgentError("bad-decision", `the call ${quote(id)} is not pending in the state (it may have been decided already); pending: ${ids || "none"}`);
+    if (ids.includes(id)) continue;
+    throw new AgentError("bad-decision", `the call ${quote(id)} is not pending in the state (it may have been decided already); pending: ${ids.map(quote).join(", ") || "none"}`);
   }
-  const decided = waiting
-    .filter(({ id }) => Object.hasOwn(decisions, id))
-    .map((open): [Slot, Decision] => [open, checkDecision(open.id, open.reason, decisions[open.id])]);
-  for (const open of [...started, ...ledger.in("ready"), ...decided.map(([call]) => call)]) {
+  const decided: Decided[] = [];
+  for (const { open, questions } of waiting) {
+    const given = questions.filter(({ id }) => Object.hasOwn(decisions, id)).map(({ id, reason }): [string, Decision] => [id, checkDecision(id, reason, decisions[id])]);
+    if (!given[0]) continue;
+    if (open.reason) decided.push({ open, decision: given[0][1] });
+    else decided.push({ open, decisions: Object.fromEntries(given.map(([id, decision]) => [id.slice(open.id.length + 1), decision])) });
+  }
+  for (const open of [...started, ...ledger.in("ready"), ...decided.map(({ open }) => open)]) {
     const tool = byName.get(open.tool);
     if (tool?.run || (tool && open.reason === "answer")) continue;
     throw new AgentError("bad-options", `tools has no ${quote(open.tool)} that can run, for the call ${quote(open.id)} of the state`);

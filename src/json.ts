@@ -5,8 +5,10 @@ export type Args = Record<string, unknown>;
 
 /** How deep what comes from outside may be nested; `JSON.stringify` itself gives up past some 4,000 levels. */
 const MAX_DEPTH = 500;
-/** A state holds what comes from outside some levels down. */
-export const MAX_STATE_DEPTH: number = MAX_DEPTH + 10;
+/** A state holds what comes from outside some levels down, and more of them where it holds states of agents inside. */
+export const MAX_STATE_DEPTH: number = MAX_DEPTH + 100;
+/** A state of that depth still has room for what a call keeps. */
+export const MAX_DATA_DEPTH: number = MAX_STATE_DEPTH - 5;
 export const MAX_ARGUMENTS_DEPTH = 64;
 /** Sizes are those of the JSON text, in UTF-16 code units. */
 export const MAX_ARGUMENTS: number = 1024 * 1024;

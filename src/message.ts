@@ -114,10 +114,13 @@ export function readCalls(message: Message, ids: Set<string>, step: number): { m
   const calls: ReadCall[] = [];
   if (message.tool_calls === undefined) return { message, calls };
   let repaired = false;
+  // `a/b` is also what decisions name the call `b` inside of the call `a` by.
+  const nests = (a: string, b: string): boolean => a.startsWith(b) && a[b.length] === "/";
+  const isTaken = (id: string): boolean => ids.has(id) || calls.some((call) => nests(call.id, id) || nests(id, call.id));
   const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
     let id = typeof call.id === "string" ? call.id : "";
-    if (!id || ids.has(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
+    if (!id || isTaken(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; isTaken(id); ) id += "x";
     ids.add(id);
     calls.push({ id, tool: call.function.name, args, error });
     const type = typeof call.type === "string" && call.type ? call.type : "function";

@@ -1,7 +1,8 @@
-import type { Decision, PendingReason } from "./decision.ts";
+import { type Decision, type PendingReason, REASONS } from "./decision.ts";
 import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
 import { type Args, check, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
 import { keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
+import { readQuestions } from "./pause.ts";
 
 /** Everything a run knows. Plain JSON: store it, send it, go on from it with `agent({ state })`. */
 export interface State {
@@ -16,7 +17,7 @@ export interface State {
   readonly calls: readonly OpenCall[];
   /** Model calls since the last user message. */
   readonly steps: number;
-  /** The sums of the replies' token counts, and of whatever other numbers servers put beside them. */
+  /** The sums of the replies' token counts, those of agents inside too, and of whatever other numbers servers put beside them. */
   readonly usage: Totals;
   /** What the provider said of the last reply, if it said something. */
   readonly finishReason?: string | undefined;
@@ -34,8 +35,8 @@ export interface Totals {
  * A call of the last reply. Its status moves along these lines only:
  * ```
  * new ─┬─> ready ──> started ─┬─> done
- *      │                      ├─> ready     announced but never run, or idempotent and its process died
- *      │                      └─> pending   its process died while it ran: a person must say what now
+ *      │                      ├─> ready     announced but never run, or its process died and it takes care of that itself
+ *      │                      └─> pending   it paused with questions, or its process died: a person must say what now
  *      ├─> pending ──> ready | done
  *      └─> done                             it can't run, or was decided on the spot
  * ```
@@ -48,29 +49,43 @@ export interface OpenCall {
   readonly status: "new" | "ready" | "pending" | "started" | "done";
   /** While `new`: why it won't run, for what only its reply could tell (bad arguments, a reply cut off). */
   readonly error?: string | undefined;
-  /** While `pending`: what a person is asked. */
+  /** While `pending`: what a person is asked. Absent where the tool itself has asked. */
   readonly reason?: PendingReason | undefined;
   /** What a person or the policy decided. */
   readonly decision?: Decision | undefined;
   /** A person changed the arguments: the model, whose message stays as it was, must be told. */
   readonly edited?: boolean | undefined;
+  /** What its tool kept: it gets it back when it is entered again. */
+  readonly data?: unknown;
+  /** What its tool has asked when it paused, until it has kept something since. */
+  readonly questions?: readonly PendingCall[] | undefined;
+  /** The decisions on those, by the questions' own ids, until the tool has kept something since. */
+  readonly decisions?: Readonly<Record<string, Decision>> | undefined;
   /** Once `done`: its tool message. */
   readonly message?: Message | undefined;
 }
 
 /** A call that waits for a person. */
 export interface PendingCall {
-  /** What a decision names it by. */
+  /** What a decision names it by; of a call inside of another, `outer id/inner id`. */
   readonly id: string;
   readonly tool: string;
   /** What it will run with, if it is approved. */
   readonly args: Readonly<Args>;
   readonly reason: PendingReason;
+  /** The tools that it is inside of, from the outermost. */
+  readonly path?: readonly string[] | undefined;
 }
 
 /** What waits for a person in a stored state, as in the step `approval-needed`. */
 export function pending(state: Pick<State, "calls">): PendingCall[] {
-  return state.calls.flatMap(({ id, tool, args, status, reason }) => (status === "pending" && reason ? [{ id, tool, args, reason }] : []));
+  return state.calls.filter(({ status }) => status === "pending").flatMap(asked);
+}
+
+/** What is asked of a pending call: about it itself, or what its tool asks. */
+export function asked({ id, tool, args, reason, questions = [] }: OpenCall): PendingCall[] {
+  if (reason) return [{ id, tool, args, reason }];
+  return questions.map((question) => ({ ...question, id: `${id}/${question.id}`, path: [tool, ...(question.path ?? [])] }));
 }
 
 /** An open call of a run that goes on. All of them have all fields, since an engine is slow with objects that differ. */
@@ -80,17 +95,25 @@ export type Slot = { -readonly [Field in keyof OpenCall]-?: OpenCall[Field] } & 
 };
 
 function newCall({ id, tool, args, error }: ReadCall, message?: Message): Slot {
-  return { id, tool, args, status: message ? "done" : "new", error, reason: undefined, decision: undefined, edited: undefined, message, view: undefined };
+  return {
+    id, tool, args, status: message ? "done" : "new", error, reason: undefined, decision: undefined, edited: undefined,
+    data: undefined, questions: undefined, decisions: undefined, message, view: undefined,
+  };
 }
 
 /** What became of a call. `text` is the result as the model reads it. */
 export type Outcome = { readonly result: unknown; readonly text: string } | { readonly error: string };
 
-/** What is about to change of an open call and, where that makes it `done`, what became of it. */
+/** What is about to change of an open call. */
 export interface Update {
   readonly open: Slot;
   readonly change: Partial<OpenCall>;
+  /** Where that makes it `done`: what became of it. */
   readonly outcome?: Outcome;
+  /** To be told once it is saved. */
+  readonly taken?: () => void;
+  /** Why the tool could not be entered again, which the run ends with. */
+  readonly refusal?: AgentError;
 }
 
 /** A call gets its outcome, and the message that tells the model of it. An error's text is well-formed and not long. */
@@ -99,7 +122,13 @@ export function done(open: Slot, given: Outcome, decision: Decision | undefined 
   let content = "error" in outcome ? `Error: ${outcome.error}` : outcome.text;
   if (open.edited) content += `\n\n(The arguments were changed to ${JSON.stringify(open.args)})`;
   const message: Message = Object.freeze({ role: "tool", tool_call_id: open.id, content });
-  return { open, outcome, change: { status: "done", message, decision } };
+  return { open, outcome, change: { status: "done", message, decision, questions: undefined, decisions: undefined } };
+}
+
+/** A call waits until its tool's questions are decided. Asked again, one is undecided. */
+export function paused(open: Slot, questions: readonly PendingCall[], decisions: OpenCall["decisions"] = {}): Update {
+  const left = Object.entries(decisions).filter(([id]) => !questions.some((question) => question.id === id));
+  return { open, change: { status: "pending", questions, decisions: left.length > 0 ? Object.fromEntries(left) : undefined } };
 }
 
 /**
@@ -286,7 +315,11 @@ export class Ledger {
 
   /** Every call is done: their messages enter the conversation, in the reply's order. */
   close(): void {
-    for (const { message } of this.calls) this.messages.push(message as Message);
+    for (const { message, data } of this.calls) {
+      this.messages.push(message as Message);
+      // An agent inside keeps its state, and there counts what it used.
+      if (isObject(data) && isObject(data["usage"])) this.#usage = sum(this.#usage, data["usage"]);
+    }
     this.calls = [];
     this.#changed();
   }
@@ -321,20 +354,20 @@ function sum(totals: Totals, usage: Usage): Totals {
 }
 
 const STATUSES: readonly unknown[] = ["new", "ready", "pending", "started", "done"];
-const REASONS: readonly unknown[] = ["approval", "answer", "interrupted"];
 
 /** An open call of a saved state. */
 function readOpen(given: OpenCall, where: string, askedId: string | undefined): Slot {
-  check("bad-state", `state.${where}`, given, { tool: "a string", error: "a string?", edited: "a boolean?" });
-  const { id, tool, status, error, reason, decision, edited } = given;
+  check("bad-state", `state.${where}`, given, { tool: "a string", error: "a string?", edited: "a boolean?", decisions: "an object?" });
+  const { id, tool, status, error, reason, decision, edited, data, decisions } = given;
   if (id !== askedId) throw wrong(`${where}.id`, `${quote(askedId)}, as in the last message`);
   if (!STATUSES.includes(status)) throw wrong(`${where}.status`, `one of ${STATUSES.join(", ")}`);
   if (decision !== undefined && typeof decision !== "boolean" && !isObject(decision)) throw wrong(`${where}.decision`, "a decision");
-  if (!REASONS.includes(reason) && (status === "pending" || reason !== undefined)) throw wrong(`${where}.reason`, `one of ${REASONS.join(", ")}`);
+  const questions = given.questions && readQuestions("bad-state", `state.${where}.questions`, given.questions);
+  if (!(REASONS as readonly unknown[]).includes(reason) && ((status === "pending" && !questions) || reason !== undefined)) throw wrong(`${where}.reason`, `one of ${REASONS.join(", ")}`);
   const message = status === "done" ? keepMessage("bad-state", `state.${where}.message`, given.message) : undefined;
   if (message && !(message.role === "tool" && message.tool_call_id === id)) throw wrong(`${where}.message`, "the call's tool message");
   try {
-    return { id, tool, args: keepArguments(given.args, 0), status, error, reason, decision, edited, message, view: undefined };
+    return { id, tool, args: keepArguments(given.args, 0), status, error, reason, decision, edited, data, questions, decisions, message, view: undefined };
   } catch (error) {
     throw wrong(`${where}.args`, `a call's arguments: ${messageOf(error)}`);
   }

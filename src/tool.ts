@@ -1,9 +1,10 @@
+import type { Decision } from "./decision.ts";
 import { AgentError, messageOf, quote } from "./error.ts";
 import { type Args, check, keep, keepChecked, MAX_RESULT, thaw, wellFormed } from "./json.ts";
 import type { Message, ToolDefinition } from "./message.ts";
 import { issuesText, standardOf, type StandardResult, type StandardSchema } from "./standard-schema.ts";
-import { attempt, isPromise, type Maybe } from "./maybe.ts";
-import type { OpenCall, Outcome } from "./state.ts";
+import { attempt, type Maybe } from "./maybe.ts";
+import type { Outcome } from "./state.ts";
 
 /** A JSON Schema (https://json-schema.org): `{ type: "object", properties: { … } }`. Of any type, since libraries have their own for it. */
 export type JsonSchema = object;
@@ -19,6 +20,17 @@ export interface RunContext {
   key: string;
   /** Aborts when the run ends early. */
   signal: AbortSignal;
+  /** What the call has kept, when it is entered again: after a crash, or after its `pause`. Frozen. Default `undefined`. */
+  data: unknown;
+  /** What was decided of the questions of its `pause`, by their own ids. Frozen. Default `{}`. */
+  decisions: Readonly<Record<string, Decision>>;
+  /** The run's `recover`: what `data` tells of may have been cut off anywhere. */
+  recover: boolean;
+  /**
+   * Puts plain JSON under the call in the state, in the place of what was there and of `decisions`, and returns when the
+   * run's `save` has it. Throws a TypeError for what JSON can't hold, and rejects when the run has ended.
+   */
+  keep(data: unknown): Promise<void>;
 }
 
 /** What `needsApproval` is told beside the arguments. */
@@ -33,7 +45,7 @@ export interface ApprovalContext {
  * Something the model can ask for. `Output` is what `run` gets: what the schema makes of the model's arguments, which
  * are `Input`. With a JSON Schema both are the arguments as they came, unchecked.
  */
-export interface Tool<Output = Args, Input = Output> {
+export interface Tool<Output = Args, Input = Output, Inner = unknown> {
   /** For the model. */
   description?: string | undefined;
   /** A JSON Schema, or any Standard Schema: then arguments are validated and typed. Absent: no arguments. */
@@ -48,12 +60,21 @@ export interface Tool<Output = Args, Input = Output> {
   /** `true`: after a crash a call that may have run is simply run again, with the same `key`. */
   idempotent?: boolean | undefined;
   /**
-   * Returns the result: anything JSON can hold (at most 16 MiB of it), `undefined` counts as null. What it throws is
-   * told to the model. Absent: a person (or the client) supplies the result.
+   * `true`: after a crash a call that may have run is entered again with what it kept, and takes care itself of what is
+   * inside. What it can't take, it throws as an `AgentError` before it keeps anything: then the run throws that, and the
+   * call is as it was.
+   */
+  resumable?: boolean | undefined;
+  /**
+   * Returns the result: anything JSON can hold (at most 16 MiB of it), `undefined` counts as null; or a `pause`. What it
+   * throws is told to the model. As an async generator it may also yield JSON, each handed over as a step
+   * `tool-progress`. Absent: a person (or the client) supplies the result.
    */
   run?: Callback<Output, RunContext, unknown> | undefined;
   /** Never set: carries the type of the arguments as the model gives them. */
   readonly "~input"?: Input;
+  /** Never set: carries the type of the steps of an agent inside. */
+  readonly "~inner"?: Inner;
 }
 
 /** A function, compared as methods are, so that a `Record<string, Tool>` may hold tools of all kinds. */
@@ -63,7 +84,7 @@ type Callback<A, Context, Result> = { of(args: A, context: Context): Result }["o
 export type AnyTool = Tool<unknown, unknown>;
 
 /** Gives a tool its types: the arguments are inferred from a Standard Schema, or given as `tool<Args>({ … })`. */
-export function tool<Output = Args, Input = Output>(definition: Tool<Output, Input>): Tool<Output, Input> {
+export function tool<Output = Args, Input = Output, Inner = unknown>(definition: Tool<Output, Input, Inner>): Tool<Output, Input, Inner> {
   return definition;
 }
 
@@ -80,6 +101,7 @@ const FIELDS = {
   jsonSchema: "an object?",
   needsApproval: "a boolean or a function?",
   idempotent: "a boolean?",
+  resumable: "a boolean?",
   run: "a function?",
 } as const;
 
@@ -139,23 +161,6 @@ export function validate({ parameters }: AnyTool, args: Readonly<Args>): Maybe<V
   const refused = (problem: string): Valid => ({ error: `its arguments don't fit: ${problem}` });
   const read = (result: StandardResult<unknown> | undefined): Valid => (result && !result.issues ? result : refused(issuesText(result?.issues ?? [])));
   return attempt(() => standard.validate?.(thaw(args)), read, (error) => refused(messageOf(error)));
-}
-
-/** Enters a call that may run, and says what became of it, whatever the tool does. Throws only what `onToolError` throws. */
-export function runTool(
-  tool: AnyTool, { id, tool: name }: OpenCall, input: Valid, runId: string, signal: AbortSignal,
-  onToolError: ((error: unknown, call: { tool: string; id: string }) => string) | undefined,
-): Maybe<Outcome> {
-  if ("error" in input) return { error: `not run: ${input.error}` };
-  const failed = (error: unknown): Maybe<Outcome> => {
-    const said = (text: unknown): Outcome => ({ error: typeof text === "string" && text ? text : `the tool failed and may have taken effect: ${messageOf(error)}` });
-    const text: unknown = onToolError?.(error, { tool: name, id });
-    return isPromise(text) ? text.then(said) : said(text);
-  };
-  const ran = (value: unknown): Maybe<Outcome> => (value instanceof Error ? failed(value) : resultOf(value));
-  // Ids come from the model: a slash in one must not make it the key of another run's call.
-  const key = `${runId}/${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}`;
-  return attempt(() => tool.run?.(input.value, { id, key, signal }), ran, failed);
 }
 
 /** A tool's result as the state can hold it. The tool has run, so it is never run again for a result that can't be kept. */

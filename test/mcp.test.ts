@@ -21,7 +21,7 @@ function client(tools: McpTool[], answer: unknown = { content: [{ type: "text", 
   } as McpClient & { calls: unknown[][] };
 }
 
-const run = (tool: Tool | undefined, args: object = {}, signal = new AbortController().signal): unknown => tool?.run?.(args as never, { id: "c", key: "r/c", signal });
+const run = (tool: Tool | undefined, args: object = {}, signal = new AbortController().signal): unknown => tool?.run?.(args as never, { id: "c", key: "r/c", signal, data: undefined, decisions: {}, recover: false, keep: async () => {} });
 
 describe("the tools of an MCP server", () => {
   test("wait for a person, unless the server says that they read and is trusted in it", async () => {

@@ -18,7 +18,7 @@ import { checkChat, checkMessages } from "./strict.ts";
 import { callChunk, chunk, finish, sse } from "./wire.ts";
 
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
-const context = { id: "1", key: "run/1", signal: new AbortController().signal };
+const context = { id: "1", key: "run/1", signal: new AbortController().signal, data: undefined, decisions: {}, recover: false, keep: async () => {} };
 
 let build = "";
 let program = "";

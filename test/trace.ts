@@ -8,6 +8,7 @@ export function line(step: Step): string {
     case "text": case "reasoning": return `${step.type} ${step.text}`;
     case "message": return "message";
     case "tool-start": return `start ${step.id}`;
+    case "tool-progress": return `progress ${step.id}: ${JSON.stringify(step.value)}`;
     case "tool-result": return "error" in step ? `error ${step.id}: ${step.error}` : `result ${step.id}: ${JSON.stringify(step.result)}`;
     case "approval-needed": return `ask ${step.pending.map(({ id, reason }) => `${id} ${reason}`).join(", ")}`;
     case "final": return `final ${step.reason}: ${step.text}`;
