@@ -64,7 +64,7 @@ export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
  * `call`, `save` and `onToolError` throw, the signal's reason, and `bad-reply` and `bad-decision` (edited arguments
  * that the tool's schema refuses).
  */
-export function agent<Input, Output, Inner>(options: AgentOptions<Input, Output, Inner>): AgentRun<Step<Input, Inner>> {
+export function agent<Input, Output, Inner = object>(options: AgentOptions<Input, Output, Inner>): AgentRun<Step<Input, Inner>> {
   check("bad-options", "options", options, OPTIONS, false);
   const ledger = new Ledger(options);
   const tools = toolbox(options.tools);

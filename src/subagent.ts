@@ -22,7 +22,7 @@ export interface SubagentOptions<Output, Input, InnerInput, InnerOutput, Inner> 
  *
  * Throws `AgentError` `bad-options` for wrong options.
  */
-export function subagent<Output = Args, Input = Output, InnerInput = unknown, InnerOutput = unknown, Inner = unknown>(
+export function subagent<Output = Args, Input = Output, InnerInput = object, InnerOutput = object, Inner = object>(
   options: SubagentOptions<Output, Input, InnerInput, InnerOutput, Inner>,
 ): Tool<Output, Input, Step<InnerInput, Inner>> {
   const { description, parameters, jsonSchema, needsApproval, messages, ...inside } = options;

@@ -1,7 +1,7 @@
 // Tools that tell how they get on, that pause with questions of their own, and agents as tools, which are made of these.
 import { agent, AgentError, type AgentRun, pause, pending, type PendingCall, type State, type Step, type Tool, tool } from "yieldagent";
 import { subagent } from "yieldagent/subagent";
-import { script, toolCall } from "yieldagent/testing";
+import { script, type Scripted, toolCall } from "yieldagent/testing";
 import { describe, expect, test } from "vitest";
 import { drive, line, trace } from "./trace.ts";
 
@@ -268,4 +268,284 @@ test("of two calls of a reply neither has an id that is inside of the other's", 
   expect(await ids("a", "a/b", "a/b/c")).toEqual(["a", "call_1_2", "call_1_3"]);
   expect(await ids("a/b", "a", "ab", "a/c", "x/a")).toEqual(["a/b", "call_1_2", "ab", "a/c", "x/a"]);
   expect(await ids("call_1_2/x", "")).toEqual(["call_1_2/x", "call_1_2x"]);
+});
+
+describe("an agent as a tool", () => {
+  const log: string[] = [];
+  const send = tool({ needsApproval: true, run: ({ to }, { key }) => { log.push(`${key} to ${to}`); return `sent to ${to}`; } });
+  const look = tool({ run: () => "found" });
+  const human = tool({ description: "asks a person" });
+  /** A run of them, with what ran and under which key. */
+  async function ran(options: Parameters<typeof trace>[0]): Promise<{ lines: string[]; log: string[]; state: State; thrown: unknown; saved: State[] }> {
+    log.length = 0;
+    const saved: State[] = [];
+    const { lines, state, thrown } = await trace({ id: "r", save: (state) => void saved.push(stored(state)), ...(options.state && { id: undefined }), ...options });
+    return { lines, log: [...log], state: stored(state), thrown, saved };
+  }
+  const clerk = (...replies: Scripted[]): Tool<{ who: string }> => subagent<{ who: string }>({
+    call: script(...replies), tools: { send, look, human },
+    messages: ({ who }) => [{ role: "user", content: `write to ${who}` }],
+  }) as Tool<{ who: string }>;
+  const asksClerk = (...ids: string[]): ReturnType<typeof script> => script(ids.map((id) => toolCall("clerk", { who: id }, id)), "all told");
+
+  test("pauses the whole run for a call inside, which is decided at the top, and goes on inside", async () => {
+    const tools = { clerk: clerk([toolCall("look", {}, "l"), toolCall("send", { to: "Ann" }, "s")], "Ann knows") };
+    const call = asksClerk("c");
+    const first = await ran({ call, tools });
+    expect(first.lines).toEqual([
+      "message", "start c",
+      'progress c: {"type":"message","message":{"role":"assistant","content":null,"tool_calls":[{"id":"l","type":"function","function":{"name":"look","arguments":"{}"}},{"id":"s","type":"function","function":{"name":"send","arguments":"{\\"to\\":\\"Ann\\"}"}}]}}',
+      'progress c: {"type":"tool-start","id":"l","tool":"look","args":{}}',
+      'progress c: {"type":"tool-result","id":"l","tool":"look","args":{},"result":"found"}',
+      "ask c/s approval",
+    ]);
+    expect(pending(first.state)).toEqual([{ id: "c/s", tool: "send", args: { to: "Ann" }, reason: "approval", path: ["clerk"] }]);
+    const second = await ran({ call, tools, state: first.state, decisions: { "c/s": true } });
+    expect(second.lines).toEqual([
+      "start c",
+      'progress c: {"type":"tool-start","id":"s","tool":"send","args":{"to":"Ann"}}',
+      'progress c: {"type":"tool-result","id":"s","tool":"send","args":{"to":"Ann"},"result":"sent to Ann","decision":true}',
+      'progress c: {"type":"message","message":{"role":"assistant","content":"Ann knows"}}',
+      'result c: "Ann knows"', "message", "final stop: all told",
+    ]);
+    expect([first.log, second.log]).toEqual([[], ["r/c/s to Ann"]]);
+  });
+
+  test("has each step inside saved outside before it is told, and each start before it runs", async () => {
+    const tools = { clerk: clerk(toolCall("look", {}, "l"), "found it") };
+    const saved: string[] = [];
+    for await (const step of agent({ call: asksClerk("c"), tools, messages: [user], save: ({ revision, calls }) => void saved.push(`${revision} ${statuses(calls)}`) })) saved.push(step.type === "tool-progress" ? `-> ${(step.value as Step).type}` : `> ${step.type}`);
+    expect(saved).toEqual([
+      "1 c new", "> message", "2 c ready", "> tool-start", "3 c started",
+      "4 c started (l new)", "-> message", "5 c started (l started)", "-> tool-start", "6 c started (l done)", "-> tool-result",
+      "7 c started ()", "-> message", "8 c done", "> tool-result", "9 ", "10 ", "> message", "> final",
+    ]);
+  });
+
+  test("may be one of many in a reply: what each asks comes in one question, and some may be decided before the others", async () => {
+    const tools = { clerk: clerk(({ length }) => toolCall("send", { to: `${length}` }, "s"), "told") };
+    const call = asksClerk("a", "b", "c");
+    const first = await ran({ call, tools });
+    expect(first.lines.at(-1)).toBe("ask a/s approval, b/s approval, c/s approval");
+    const second = await ran({ call, tools, state: first.state, decisions: { "b/s": true, "c/s": { approved: false, reason: "not her" } } });
+    expect(second.lines.filter((line) => !line.startsWith("progress"))).toEqual(["start b", "start c", 'result c: "told"', 'result b: "told"', "ask a/s approval"]);
+    const third = await ran({ call, tools, state: second.state, decisions: { "a/s": true } });
+    expect([first.log, second.log, third.log]).toEqual([[], ["r/b/s to 1"], ["r/a/s to 1"]]);
+    expect(third.state.messages.map(({ role, content }) => `${role} ${content}`)).toEqual(["user go", "assistant null", "tool told", "tool told", "tool told", "assistant all told"]);
+  });
+
+  test("saves one after another when many run, each with the next revision", async () => {
+    const tools = { clerk: clerk(toolCall("look", {}, "l"), "found it") };
+    const { saved } = await ran({ call: asksClerk("a", "b", "c"), tools });
+    expect(saved.map(({ revision }) => revision)).toEqual(saved.map((_, i) => i + 1));
+    const inside = saved.flatMap(({ calls }) => calls.map(({ id, data }) => [id, (data as State | undefined)?.revision ?? 0] as const));
+    for (const id of ["a", "b", "c"]) {
+      const revisions = inside.filter((one) => one[0] === id).map(([, revision]) => revision);
+      expect(revisions).toEqual([...revisions].sort((a, b) => a - b));
+    }
+  });
+
+  test("takes an edit, an answer and a rejection inside, and pauses as often as it has to", async () => {
+    const tools = { clerk: clerk([toolCall("send", { to: "Ann" }, "s"), toolCall("human", {}, "h")], toolCall("send", { to: "Bo" }, "t"), (messages) => messages.map(({ content }) => String(content ?? "")).join("|")) };
+    const call = asksClerk("c");
+    const first = await ran({ call, tools });
+    const second = await ran({ call, tools, state: first.state, decisions: { "c/s": { approved: true, args: { to: "Eve" } }, "c/h": { result: "blue" } } });
+    const third = await ran({ call, tools, state: second.state, decisions: { "c/t": { approved: false, reason: "no" } } });
+    expect([first, second].map(({ lines }) => lines.at(-1))).toEqual(["ask c/s approval, c/h answer", "ask c/t approval"]);
+    expect(third.lines.at(-3)).toBe('result c: "write to c||sent to Eve\\n\\n(The arguments were changed to {\\"to\\":\\"Eve\\"})|blue||Error: not run: it was rejected: no"');
+    expect([...second.log, ...third.log]).toEqual(["r/c/s to Eve"]);
+  });
+
+  test("nests: three deep, the ids and paths grow, the keys too, and the result comes all the way up", async () => {
+    const level = (name: string, inner: Tool): Tool => subagent({ call: script(toolCall(name, { who: "Ann" }, "x/y"), `${name} done`), tools: { [name]: inner }, messages: () => [user] }) as Tool;
+    const tools = { boss: level("lead", level("clerk", clerk(toolCall("send", { to: "Ann" }, "s"), "told"))) };
+    const call = script(toolCall("boss", {}, "b"), "done");
+    const first = await ran({ call, tools });
+    expect(pending(first.state)).toEqual([{ id: "b/x/y/x/y/s", tool: "send", args: { to: "Ann" }, reason: "approval", path: ["boss", "lead", "clerk"] }]);
+    const second = await ran({ call, tools, state: first.state, decisions: { "b/x/y/x/y/s": true } });
+    expect(second.log).toEqual(["r/b/x%2Fy/x%2Fy/s to Ann"]);
+    expect(second.lines.at(-3)).toBe('result b: "lead done"');
+  });
+
+  test("of a process that died while a tool inside ran asks about that one call; said to run again, it does", async () => {
+    const hangs = signal();
+    const stuck = subagent<{ who: string }>({
+      call: script([toolCall("look", {}, "l"), toolCall("send", { to: "Ann" }, "s")], "told"),
+      tools: { look, send: tool({ needsApproval: true, run: () => (hangs.go(), new Promise(() => {})) }) }, messages: () => [user],
+    });
+    const call = asksClerk("c");
+    const tools = { clerk: clerk([toolCall("look", {}, "l"), toolCall("send", { to: "Ann" }, "s")], "told") };
+    const { state } = await ran({ call, tools });
+    const saved: State[] = [];
+    void drive(agent({ call, tools: { clerk: stuck }, state, decisions: { "c/s": true }, save: (state) => void saved.push(stored(state)) }) as AgentRun);
+    await hangs.wait;
+    const cut = saved.at(-1) as State;
+    expect(statuses(cut.calls)).toBe("c started (l done, s started)");
+    expect(() => agent({ call, tools, state: cut })).toThrow(expect.objectContaining({ code: "in-flight" }));
+    const asks = await ran({ call, tools, state: cut, recover: true });
+    expect(asks.lines).toEqual(["start c", "ask c/s interrupted"]);
+    expect(() => agent({ call, tools, state: asks.state, decisions: { "c/s": true } })).toThrow("can't approve it: it may have run already");
+    const again = await ran({ call, tools, state: asks.state, decisions: { "c/s": { rerun: true } } });
+    expect([asks.log, again.log, again.lines.at(-1)]).toEqual([[], ["r/c/s to Ann"], "final stop: all told"]);
+  });
+
+  test("of a process that died before a decision inside was carried out carries it out once", async () => {
+    const tools = { clerk: clerk(toolCall("send", { to: "Ann" }, "s"), "told") };
+    const call = asksClerk("c");
+    const { state } = await ran({ call, tools });
+    const { saved } = await ran({ call, tools, state, decisions: { "c/s": true } });
+    const runs = [];
+    for (const cut of saved) {
+      const { log, lines } = await ran({ call, tools, state: cut, recover: true });
+      runs.push(`${statuses(cut.calls)}: ${log.length} ${lines.at(-1)}`);
+    }
+    expect(runs).toEqual([
+      "c ready (s pending): 1 final stop: all told", "c started (s pending): 1 final stop: all told",
+      "c started (s started): 0 ask c/s interrupted", // it may have run
+      "c started (s done): 0 final stop: all told", "c started (): 0 final stop: all told", "c done: 0 final stop: all told", ": 0 final stop: all told", ": 0 final stop: all told",
+    ]);
+  });
+
+  test("that stops at its limit, or whose model throws, has failed in words that the model outside can act on", async () => {
+    const endless = subagent({ call: async () => ({ role: "assistant", content: null, tool_calls: [toolCall("look")] }), tools: { look }, maxSteps: 2, messages: () => [user] });
+    const broken = subagent({ call: () => Promise.reject(new Error("the server is down")), messages: () => [user] });
+    const call = script([toolCall("endless", {}, "e"), toolCall("broken", {}, "b")], "I see");
+    const { lines } = await ran({ call, tools: { endless, broken } });
+    expect(lines.filter((line) => !line.startsWith("progress")).sort()).toEqual([
+      "error b: the tool failed and may have taken effect: the server is down",
+      "error e: the tool failed and may have taken effect: it reached its limit of 2 model calls without an answer",
+      "final stop: I see", "message", "message", "start b", "start e",
+    ]);
+  });
+
+  test("whose failure must not be swallowed ends the run, which goes on inside where it was", async () => {
+    const down = new Error("the server is down");
+    let isDown = true;
+    const replies = script(toolCall("look", {}, "l"), () => (isDown ? down : "found it"));
+    const tools = { clerk: subagent({ call: replies, tools: { look }, messages: () => [user] }) };
+    const call = asksClerk("c");
+    const first = await ran({ call, tools, onToolError: (error) => { throw error; } });
+    expect([first.thrown, statuses(first.state.calls)]).toEqual([down, "c started (l done)"]);
+    isDown = false;
+    const second = await ran({ call, tools, state: first.state, recover: true });
+    expect(second.lines).toEqual(["start c", 'progress c: {"type":"message","message":{"role":"assistant","content":"found it"}}', 'result c: "found it"', "message", "final stop: all told"]);
+    expect(replies.requests).toHaveLength(3);
+  });
+
+  test("whose inside refuses an edit ends the run with that, and the same questions wait; what ran beside it is kept", async () => {
+    const number = { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => (typeof (value as { n?: unknown }).n === "number" ? { value } : { issues: [{ message: "n must be a number" }] }), jsonSchema: { input: () => ({ type: "object" }) } } } as const;
+    const pay = subagent({ call: script(toolCall("pay", { n: 1 }, "p"), "paid"), tools: { pay: tool({ parameters: number as never, needsApproval: true, run: () => "ok" }) }, messages: () => [user] });
+    const call = script([toolCall("pay", {}, "c"), toolCall("clerk", { who: "Ann" }, "d")], "done");
+    const tools = { pay, clerk: clerk(toolCall("send", { to: "Ann" }, "s"), "told") };
+    const first = await ran({ call, tools });
+    const second = await ran({ call, tools, state: first.state, decisions: { "c/p": { approved: true, args: { n: "1" } }, "d/s": true } });
+    expect(second.thrown).toMatchObject({ code: "bad-decision", message: "in the call \"c\" of pay: the decision on call \"p\" can't be taken: its arguments don't fit: n must be a number" });
+    expect([second.log, statuses(second.state.calls), pending(second.state).map(({ id }) => id)]).toEqual([["r/d/s to Ann"], "c pending (p pending), d done", ["c/p"]]);
+    expect(second.state.calls[0]).not.toHaveProperty("decisions");
+    const third = await ran({ call, tools, state: second.state, decisions: { "c/p": { approved: true, args: { n: 2 } } } });
+    expect([third.lines.at(-1), third.log]).toEqual(["final stop: done", []]);
+  });
+
+  test("that is gone after a deploy, or a tool inside of it, is the caller's to put right: nothing is lost", async () => {
+    const call = asksClerk("c");
+    const tools = { clerk: clerk(toolCall("send", { to: "Ann" }, "s"), "told") };
+    const { state } = await ran({ call, tools });
+    expect(() => agent({ call, tools: {}, state, decisions: { "c/s": true } })).toThrow(expect.objectContaining({ code: "bad-options", message: 'tools has no "clerk" that can run, for the call "c" of the state' }));
+    const without = { clerk: subagent<{ who: string }>({ call: script(), messages: () => [user] }) };
+    const second = await ran({ call, tools: without, state, decisions: { "c/s": true } });
+    expect(second.thrown).toMatchObject({ name: "AgentError", code: "bad-options", message: 'in the call "c" of clerk: tools has no "send" that can run, for the call "s" of the state' });
+    expect(pending(second.state)).toEqual(pending(state));
+    const third = await ran({ call, tools, state: second.state, decisions: { "c/s": true } });
+    expect([third.log, third.lines.at(-1)]).toEqual([["r/c/s to Ann"], "final stop: all told"]);
+  });
+
+  test("counts what it uses, inside and outside", async () => {
+    const usage = (n: number) => ({ usage: { prompt_tokens: n, completion_tokens: 1, total_tokens: n + 1 } });
+    const inner = subagent({ call: script({ role: "assistant", content: null, tool_calls: [toolCall("look")], ...usage(10) }, { role: "assistant", content: "ok", ...usage(20) }), tools: { look }, messages: () => [user] });
+    const call = script({ role: "assistant", content: null, tool_calls: [toolCall("inner", {}, "a"), toolCall("inner", {}, "b")], ...usage(100) }, { role: "assistant", content: "done", ...usage(200) });
+    const { state } = await ran({ call, tools: { inner } });
+    expect(state.usage).toEqual({ prompt_tokens: 360, completion_tokens: 6, total_tokens: 366 });
+  });
+
+  test("counts its model calls across pauses", async () => {
+    const inner = subagent({ call: async (messages) => ({ role: "assistant", content: null, tool_calls: [toolCall("send", { to: messages.length }, `s${messages.length}`)] }), tools: { send }, maxSteps: 2, messages: () => [user] });
+    const call = script(toolCall("inner", {}, "c"), "done");
+    const tools = { inner };
+    let { state, lines } = await ran({ call, tools });
+    const ends = [lines.at(-1)];
+    for (const id of ["c/s1", "c/s3"]) {
+      ({ state, lines } = await ran({ call, tools, state, decisions: { [id]: true } }));
+      ends.push(lines.at(-1));
+    }
+    expect(ends).toEqual(["ask c/s1 approval", "ask c/s3 approval", "final stop: done"]);
+    expect(state.messages[2]?.content).toBe("Error: the tool failed and may have taken effect: it reached its limit of 2 model calls without an answer");
+  });
+
+  test("is told of an abort to the bottom, and stays where it was", async () => {
+    const entered = signal();
+    const told = signal();
+    const bottom = tool({ run: (_, { signal }) => new Promise((_, reject) => { signal.onabort = () => { told.go(); reject(signal.reason as Error); }; entered.go(); }) });
+    const level = (inner: Tool): Tool => subagent({ call: script(toolCall("t", {}, "t"), "done"), tools: { t: inner }, messages: () => [user] }) as Tool;
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const running = ran({ call: script(toolCall("t", {}, "t")), tools: { t: level(level(bottom)) }, signal: controller.signal });
+    await entered.wait;
+    controller.abort(reason);
+    const { thrown, state } = await running;
+    await told.wait;
+    expect([thrown, statuses(state.calls)]).toEqual([reason, "t started (t started (t started))"]);
+    const asks = await ran({ call: script(toolCall("t", {}, "t"), "done"), tools: { t: level(level(bottom)) }, state, recover: true });
+    expect(asks.lines.at(-1)).toBe("ask t/t/t interrupted");
+  });
+
+  test("may itself need approval, as any tool", async () => {
+    const inner = subagent({ needsApproval: true, call: script("hi"), messages: () => [user] });
+    const call = script(toolCall("inner", {}, "c"), "done");
+    const first = await ran({ call, tools: { inner } });
+    expect(pending(first.state)).toEqual([{ id: "c", tool: "inner", args: {}, reason: "approval" }]);
+    expect((await ran({ call, tools: { inner }, state: first.state, decisions: { c: true } })).lines.slice(-3)).toEqual(['result c: "hi"', "message", "final stop: done"]);
+  });
+
+  test("saved in the loop's body, without save, runs nothing twice either", async () => {
+    const call = asksClerk("c");
+    const tools = { clerk: clerk([toolCall("look", {}, "l"), toolCall("send", { to: "Ann" }, "s")], "told") };
+    const { state } = await ran({ call, tools });
+    for (let cut = 1; cut <= 4; cut++) {
+      log.length = 0;
+      const run = agent({ call, tools, state, decisions: { "c/s": true } });
+      let last = state;
+      for (let i = 0; i < cut; i++) {
+        await run.next();
+        last = stored(run.state);
+      }
+      const before = log.length;
+      void run.next(); // the process goes on a little, and dies
+      await new Promise(setImmediate);
+      const ran = log.length;
+      log.length = 0;
+      const after = await trace({ call, tools, state: last, recover: true });
+      expect([cut, before, ran, log.length, after.lines.at(-1)]).toEqual([cut, cut > 2 ? 1 : 0, cut > 1 ? 1 : 0, cut === 1 ? 1 : 0, cut === 2 ? "ask c/s interrupted" : "final stop: all told"]);
+    }
+  });
+
+  test.each<[object, string]>([
+    [{ call: script() }, "options.messages must be a function of the call's arguments"],
+    [{ messages: () => [] }, "options.call must be a function"],
+    [{ call: script(), messages: () => [], needApproval: true }, 'options has no field "needApproval"'],
+    [{ call: script(), messages: () => [], tools: { "a b": {} } }, 'the tool name "a b" must match'],
+    [{ call: script(), messages: () => [], maxSteps: 0 }, "options.maxSteps must be a whole number from 1"],
+  ])("with %j is refused where it is made", (options, message) => {
+    expect(() => subagent(options as never)).toThrow(expect.objectContaining({ code: "bad-options", message: expect.stringContaining(message) as string }));
+  });
+});
+
+test("an AgentError of a tool that isn't resumable, or that had already kept something, is a failure as any", async () => {
+  const error = new AgentError("bad-options", "no");
+  const plain = tool({ run: (_, { decisions }) => { if (decisions["a"]) throw error; return pause([{ id: "a", tool: "x", args: {}, reason: "answer" }]); } });
+  const kept = tool({ resumable: true, run: async (_, { decisions, keep }) => { if (!decisions["a"]) return pause([{ id: "a", tool: "x", args: {}, reason: "answer" }]); await keep(1); throw error; } });
+  for (const t of [plain, kept]) {
+    const call = script(toolCall("t", {}, "c"), "done");
+    const { state } = await trace({ call, tools: { t } });
+    expect((await trace({ call, tools: { t }, state, decisions: { "c/a": { result: 1 } } })).lines[1]).toBe("error c: the tool failed and may have taken effect: no");
+  }
 });

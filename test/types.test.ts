@@ -1,5 +1,6 @@
 // Lines that must and must not compile. `npm run typecheck` reads them; a `@ts-expect-error` that is none fails there.
-import { agent, AgentError, type AgentRun, type Decision, type JsonSchema, type Message, pending, type StandardSchema, type State, type Step, type Tool, tool } from "yieldagent";
+import { agent, AgentError, type AgentRun, type Decision, type JsonSchema, type Message, pause, pending, type StandardSchema, type State, type Step, type Tool, tool } from "yieldagent";
+import { subagent } from "yieldagent/subagent";
 import { collect, script, toolCall } from "yieldagent/testing";
 import { expect, test } from "vitest";
 
@@ -95,6 +96,43 @@ export async function compiles(): Promise<void> {
   agent({ call, state, approve: (name, args, { id, gated, messages: sent }) => (gated ? { approved: false, reason: `${name} ${id} ${sent.length} ${Object.keys(args)}` } : true) });
   agent({ call, state, save: async (next) => same<typeof next, State>(true) });
 
+  // An agent as a tool: its arguments and those of the tools inside are inferred, and narrow outside, at any depth.
+  const clerk = subagent({ call, tools: { typed, given }, parameters: weather, messages: (args) => (same<typeof args, { city: string; days: number }>(true), messages) });
+  const lead = subagent<{ who: string }>({ call, messages: ({ who }) => [{ role: "user", content: who }] });
+  const boss = subagent({ call, tools: { clerk, human }, messages: (args) => (same<typeof args, Record<string, unknown>>(true), messages) });
+  const team = agent({ call, messages, tools: { boss, lead, plain } });
+  for await (const step of team) {
+    if (step.type === "tool-start" && step.tool === "lead") same<typeof step.args, { who: string }>(true);
+    if (step.type === "tool-progress" && step.tool === "plain") same<typeof step.value, unknown>(true);
+    if (step.type === "tool-progress" && step.tool === "boss") {
+      const { value } = step;
+      // @ts-expect-error the end of an agent inside is its result
+      if (value.type === "final") value;
+      if (value.type === "tool-progress" && value.tool === "clerk" && value.value.type === "tool-start" && value.value.tool === "given") same<typeof value.value.args, { to: string }>(true);
+    }
+    if (step.type !== "approval-needed") continue;
+    for (const waiting of step.pending) {
+      if (waiting.tool === "given") same<typeof waiting.args, { to: string }>(true), same<typeof waiting.path, readonly ["boss", "clerk"]>(true);
+      if (waiting.tool === "human") same<typeof waiting.path, readonly ["boss"]>(true);
+      if (waiting.tool === "lead") same<typeof waiting.path, undefined>(true);
+      // @ts-expect-error no such tool anywhere
+      if (waiting.tool === "nope") waiting;
+    }
+  }
+  const anyTeam: AgentRun = team;
+  for await (const step of team) log(step);
+  const anyTool: Tool = boss;
+  agent({ call, messages, tools: { anyTool } satisfies Record<string, Tool> });
+  // @ts-expect-error messages are made of the arguments
+  subagent({ call, messages: [] });
+  // @ts-expect-error the run inside is the run's own
+  subagent({ call, messages: () => messages, save: () => {} });
+  // @ts-expect-error a misspelt field
+  subagent({ call, messages: () => messages, needApproval: true });
+  tool({ run: async function* (_, { data, decisions, recover, keep }) { yield 1; await keep([data, recover]); return decisions["a"] ? "b" : pause([{ id: "a", tool: "ask", args: {}, reason: "answer" }]); } });
+  // @ts-expect-error a question has a reason
+  pause([{ id: "a", tool: "ask", args: {} }]);
+
   // What is handed out is readonly.
   // @ts-expect-error
   state.revision = 1;
@@ -103,7 +141,7 @@ export async function compiles(): Promise<void> {
   const last: Message | undefined = state.messages.at(-1);
   same<(typeof last & object)["role"], Message["role"]>(true);
   for (const { id, reason } of pending(state)) same<typeof reason, "approval" | "answer" | "interrupted">(Boolean(id) as true);
-  const error: unknown = any;
+  const error: unknown = anyTeam ?? any;
   if (error instanceof AgentError) same<typeof error.code, "bad-options" | "bad-state" | "bad-decision" | "bad-reply" | "in-flight">(true);
 }
 
