@@ -45,8 +45,8 @@ function run(name: string, args: string[] = [], input = "", env: Record<string, 
 
 describe("the README's code", () => {
   test("every block has a name, and no other language hides code that isn't run", () => {
-    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "policy.ts", "worker.ts", "approval.ts", "model.ts", "weather.test.ts"]);
-    expect(sessions.map(([name, args]) => `${name} ${args}`)).toEqual(["agent.ts ", "agent.ts c2", "approval.ts "]);
+    expect(blocks.map(({ name }) => name)).toEqual(["agent.ts", "policy.ts", "worker.ts", "team.ts", "approval.ts", "model.ts", "weather.test.ts"]);
+    expect(sessions.map(([name, args]) => `${name} ${args}`)).toEqual(["agent.ts ", "agent.ts c2", "team.ts ", "approval.ts "]);
     expect(new Set(fences.map(({ language }) => language))).toEqual(new Set(["ts", "text", "sh"]));
   });
 

@@ -21,7 +21,7 @@ describe("tools are checked when they are given", () => {
     ["t", null, "tools.t must be an object"],
     ["t", () => 1, "tools.t must be an object"],
     ["t", { run: "x" }, "tools.t.run must be a function"],
-    ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description, parameters, jsonSchema, needsApproval, idempotent, run'],
+    ["t", { needApproval: true }, 'tools.t has no field "needApproval", only description, parameters, jsonSchema, needsApproval, idempotent, resumable, run'],
     ["t", { description: 1 }, "tools.t.description must be a string"],
     ["t", { idempotent: "yes" }, "tools.t.idempotent must be a boolean"],
     ["t", { parameters: [] }, "tools.t.parameters must be a JSON Schema or a Standard Schema (of effect 3: Schema.standardSchemaV1(schema); of effect 4: Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema)))"],

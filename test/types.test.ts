@@ -99,9 +99,12 @@ export async function compiles(): Promise<void> {
   // An agent as a tool: its arguments and those of the tools inside are inferred, and narrow outside, at any depth.
   const clerk = subagent({ call, tools: { typed, given }, parameters: weather, messages: (args) => (same<typeof args, { city: string; days: number }>(true), messages) });
   const lead = subagent<{ who: string }>({ call, messages: ({ who }) => [{ role: "user", content: who }] });
+  const annotated = subagent({ call, tools: { given }, parameters: json, messages: ({ who }: { who: string }) => [{ role: "user", content: who }] });
   const boss = subagent({ call, tools: { clerk, human }, messages: (args) => (same<typeof args, Record<string, unknown>>(true), messages) });
-  const team = agent({ call, messages, tools: { boss, lead, plain } });
+  const team = agent({ call, messages, tools: { boss, lead, plain, annotated } });
   for await (const step of team) {
+    if (step.type === "tool-start" && step.tool === "annotated") same<typeof step.args, { who: string }>(true);
+    if (step.type === "tool-progress" && step.tool === "annotated" && step.value.type === "tool-start") same<typeof step.value.args, { to: string }>(true);
     if (step.type === "tool-start" && step.tool === "lead") same<typeof step.args, { who: string }>(true);
     if (step.type === "tool-progress" && step.tool === "plain") same<typeof step.value, unknown>(true);
     if (step.type === "tool-progress" && step.tool === "boss") {
@@ -112,7 +115,7 @@ export async function compiles(): Promise<void> {
     }
     if (step.type !== "approval-needed") continue;
     for (const waiting of step.pending) {
-      if (waiting.tool === "given") same<typeof waiting.args, { to: string }>(true), same<typeof waiting.path, readonly ["boss", "clerk"]>(true);
+      if (waiting.tool === "given") same<typeof waiting.args, { to: string }>(true), same<typeof waiting.path, readonly ["boss", "clerk"] | readonly ["annotated"]>(true);
       if (waiting.tool === "human") same<typeof waiting.path, readonly ["boss"]>(true);
       if (waiting.tool === "lead") same<typeof waiting.path, undefined>(true);
       // @ts-expect-error no such tool anywhere
