@@ -28,7 +28,8 @@ export interface RunContext {
   recover: boolean;
   /**
    * Puts plain JSON under the call in the state, in the place of what was there and of `decisions`, and returns when the
-   * run's `save` has it. Throws a TypeError for what JSON can't hold, and rejects when the run has ended.
+   * run's `save` has it. Throws a TypeError for what JSON can't hold, and an Error once the call has ended; rejects with
+   * the run's end when that comes first.
    */
   keep(data: unknown): Promise<void>;
 }

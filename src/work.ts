@@ -26,7 +26,7 @@ export class Work {
   #updates: Update[] = [];
   readonly #progress: { readonly step: Step; readonly taken: () => void }[] = [];
   /** Rejects for each tool that waits until what it handed over was taken. */
-  readonly #waiting = new Set<(reason: unknown) => void>();
+  readonly #waiting = new Set<() => void>();
   #wake = (): void => {};
 
   constructor(terms: Terms, life: Lifeline) {
@@ -65,7 +65,7 @@ export class Work {
 
   /** The run has ended: nobody takes anything any more. Returns what became of calls meanwhile. */
   close(): Update[] {
-    for (const reject of this.#waiting) reject(this.#life.ended?.reason);
+    for (const refuse of this.#waiting) refuse();
     return this.#updates.filter(({ change }) => change.status);
   }
 
@@ -74,17 +74,21 @@ export class Work {
     this.#wake();
   }
 
-  /** Hands something over; waits until it was taken. */
+  /** Hands something over; waits until it was taken, by a run that goes on. */
   #hand(put: (taken: () => void) => void): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#life.ended) return reject(this.#life.ended.reason);
-      this.#waiting.add(reject);
+    const handed = new Promise<void>((resolve, reject) => {
+      const refuse = (): void => reject(this.#life.ended?.reason);
+      if (this.#life.ended) return refuse();
+      this.#waiting.add(refuse);
       put(() => {
-        this.#waiting.delete(reject);
-        resolve();
+        this.#waiting.delete(refuse);
+        if (this.#life.ended) refuse();
+        else resolve();
       });
       this.#wake();
     });
+    handed.catch(() => {}); // a tool may not be waiting for it
+    return handed;
   }
 
   #run(tool: AnyTool, open: Slot, input: Valid): Maybe<Update> {
@@ -99,11 +103,11 @@ export class Work {
       key: `${runId}/${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}`,
       signal: this.#life.signal,
       data, decisions, recover,
-      keep: async (given) => {
-        const change = { data: keep(given, MAX_DATA_DEPTH), questions: undefined, decisions: undefined };
+      keep: (given) => {
         if (over) throw new Error(`the call ${quote(id)} has ended: nothing more can be kept for it`);
+        const change = { data: keep(given, MAX_DATA_DEPTH), questions: undefined, decisions: undefined };
         kept = true;
-        await this.#hand((taken) => this.#updates.push({ open, change, taken }));
+        return this.#hand((taken) => this.#updates.push({ open, change, taken }));
       },
     };
     const failed = (error: unknown): Maybe<Update> => {

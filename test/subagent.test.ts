@@ -138,8 +138,9 @@ describe("what a tool keeps", () => {
   test("must be JSON, and can't be kept once its call or its run has ended", async () => {
     let keep = async (_: unknown): Promise<void> => {};
     const problems: unknown[] = [];
-    const t = tool({ run: async (_, context) => { ({ keep } = context); await keep(new Map()).catch((error: unknown) => problems.push(error)); return "ok"; } });
-    const { lines } = await trace({ call: script(toolCall("t", {}, "c"), async () => (await keep(1).catch((error: unknown) => problems.push(error)), "done")), tools: { t } });
+    const tried = async (data: unknown): Promise<unknown> => { try { await keep(data); } catch (error) { return problems.push(error); } };
+    const t = tool({ run: async (_, context) => { ({ keep } = context); await tried(new Map()); return "ok"; } });
+    const { lines } = await trace({ call: script(toolCall("t", {}, "c"), async () => (await tried(1), "done")), tools: { t } });
     expect(lines).toEqual(["message", "start c", 'result c: "ok"', "message", "final stop: done"]);
     expect(problems.map(String)).toEqual(["TypeError: JSON can't hold Map objects", 'Error: the call "c" has ended: nothing more can be kept for it']);
   });
@@ -154,6 +155,23 @@ describe("what a tool keeps", () => {
     await told.wait;
     expect([thrown, said, statuses(state.calls), state.calls[0]?.data, saves]).toEqual([full, full, "c started", undefined, 4]);
   });
+});
+
+test("a tool that doesn't wait for what it keeps, in a run that ends, disturbs nobody; one that waits goes no further", async () => {
+  const unhandled: unknown[] = [];
+  const listen = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", listen);
+  const controller = new AbortController();
+  const told: unknown[] = [];
+  const careless = tool({ run: (_, { keep }) => { void keep(1); return new Promise(() => {}); } });
+  const careful = tool({ run: async (_, { keep }) => { try { await keep(1); told.push("goes on"); } catch (error) { told.push(error); } } });
+  const reason = new Error("enough");
+  let saves = 0;
+  const save = (): void => { if (++saves === 4) controller.abort(reason); };
+  const { thrown } = await trace({ call: script([toolCall("careless"), toolCall("careful"), toolCall("careless")]), tools: { careless, careful }, signal: controller.signal, save });
+  await new Promise(setImmediate);
+  process.off("unhandledRejection", listen);
+  expect([thrown, told, unhandled]).toEqual([reason, [reason], []]);
 });
 
 describe("a pause", () => {
