@@ -9,11 +9,11 @@ import { fileURLToPath } from "node:url";
 import { agent, type Message, type State } from "yieldagent";
 import { collect } from "yieldagent/testing";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readCommand } from "../examples/tidy/command.ts";
+import { readCommand } from "../examples/terminal/command.ts";
 import { builtIn } from "../examples/tidy/model.ts";
-import { openStore } from "../examples/tidy/store.ts";
+import { openStore } from "../examples/terminal/store.ts";
 import { type FileTools, fileTools, HASH_LIMIT, LIST_LIMIT, READ_LIMIT } from "../examples/tidy/tools.ts";
-import { editable, visibleLine, visibleText } from "../examples/tidy/visible.ts";
+import { editable, visibleLine, visibleText } from "../examples/terminal/visible.ts";
 import { checkChat, checkMessages } from "./strict.ts";
 import { callChunk, chunk, finish, sse } from "./wire.ts";
 
