@@ -1,4 +1,3 @@
-// A lead with two specialists. Who is asked about a refund is asked at the top, whichever of them wants it.
 import { agent, type AgentRun, type Call, type Message, tool } from "yieldagent";
 import { subagent } from "yieldagent/subagent";
 import type { Going } from "../terminal/converse.ts";
@@ -28,17 +27,17 @@ export function team(folder: string, call: Call, going: Going): AgentRun {
     description: "Asks the people in the warehouse",
     parameters: fields<{ question: string }>({ question: "string" }),
   });
-  const refund = tool({
-    description: "Pays money back to the customer of an order",
-    parameters: fields<{ order: string; amount: number }>({ order: "string", amount: "number" }),
-    needsApproval: true,
-    run: ({ order, amount }, { key }) => post(folder, "refunds.jsonl", { order, amount }, key),
-  });
   const sendEmail = tool({
     description: "Sends an email",
     parameters: fields<{ to: string; text: string }>({ to: "string", text: "string" }),
     needsApproval: true,
     run: ({ to, text }, { key }) => post(folder, "outbox.jsonl", { to, text }, key),
+  });
+  const refund = tool({
+    description: "Pays money back to the customer of an order",
+    parameters: fields<{ order: string; amount: number }>({ order: "string", amount: "number" }),
+    needsApproval: true,
+    run: ({ order, amount }, { key }) => post(folder, "refunds.jsonl", { order, amount }, key),
   });
 
   const task = fields<{ task: string }>({ task: "string" });

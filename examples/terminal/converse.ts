@@ -62,16 +62,18 @@ async function talk(store: Store, { run, messages, maxSteps, command, program }:
   const later = new Set<string>();
   let asked = false;
   for (;;) {
+    let going: AgentRun | undefined;
     try {
-      const going = run(state ? { ...always, state, decisions } : { ...always, messages });
+      going = run(state ? { ...always, state, decisions } : { ...always, messages });
       const print = printer();
       for await (const step of going) print(step);
-      state = going.state;
     } catch (error) {
       // Refused decisions have had no effect: who is there can be asked again.
       if (!(asked && error instanceof AgentError && error.code === "bad-decision")) throw error;
       console.log(visibleLine(error.message));
     }
+    // Also after a refusal: an agent inside that refused one was entered for that, and the state has gone on.
+    state = going?.state ?? state;
 
     const waiting = state ? pending(state) : [];
     const next = interactive ? waiting.find(({ id }) => !later.has(id)) : undefined;

@@ -10,6 +10,7 @@ import { editable, visibleLine, visibleText } from "./visible.ts";
  */
 export function printer(name = "", depth = 0): (step: Step) => void {
   const prefix = name && `${"  ".repeat(depth)}${name}: `;
+  const width = 100 - prefix.length;
   const inside = new Map<string, (step: Step) => void>();
   /** What the piece before was, while a text goes on; and what of it isn't shown yet: an unfinished line, or half a character. */
   let streaming: "text" | "reasoning" | undefined;
@@ -43,7 +44,7 @@ export function printer(name = "", depth = 0): (step: Step) => void {
         if (step.message.tool_calls) streamed = false;
         break;
       case "tool-start":
-        line(`→ ${brief(step)}`);
+        line(`→ ${brief(step, width)}`);
         break;
       case "tool-progress": {
         // Every tool here that tells how it gets on is an agent.
@@ -53,8 +54,8 @@ export function printer(name = "", depth = 0): (step: Step) => void {
         break;
       }
       case "tool-result":
-        if ("error" in step) line(`✗ ${brief(step)}: ${visibleLine(step.error, 200)}`);
-        else line(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), 100)}`);
+        if ("error" in step) line(`✗ ${brief(step, width)}: ${visibleLine(step.error, 200)}`);
+        else line(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), width)}`);
         break;
       case "final":
         if (!streamed) console.log(`\n${visibleText(step.text ?? "")}`);
@@ -67,8 +68,8 @@ function dimmed(type: string | undefined, text: string): string {
   return type === "reasoning" && text && process.stdout.isTTY && !process.env["NO_COLOR"] ? `\x1b[2m${text}\x1b[22m` : text;
 }
 
-function brief({ tool, args }: { tool: string; args: Args }): string {
-  return `${visibleLine(tool)} ${visibleLine(JSON.stringify(args), 100)}`;
+function brief({ tool, args }: { tool: string; args: Args }, width: number): string {
+  return `${visibleLine(tool)} ${visibleLine(JSON.stringify(args), width)}`;
 }
 
 /** Says what waits, in full, and how to decide it with the command that starts the program. */
