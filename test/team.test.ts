@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { standIn } from "../examples/team/model.ts";
 import { SAMPLE } from "../examples/team/shop.ts";
 import { brief, team } from "../examples/team/team.ts";
-import { bundle, type Ended, serveModel, start, streamed, until } from "./program.ts";
+import { bundle, type Ended, type ModelServer, serveModel, start, streamed, until } from "./program.ts";
 import { checkChat } from "./strict.ts";
 
 // The stand-in's ids are made of what its calls do.
@@ -266,10 +266,14 @@ describe("killed in the middle of a refund", () => {
   });
 });
 
-test("with a real model the specialists' words come by the line, under their names", async () => {
-  const server = await serveModel((body) => streamed(standIn, body));
-  try {
-    const { out, err } = await start(program, home, [folder], undefined, { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: "key", MODEL: "some-model" }).ended;
+describe("with a real model", () => {
+  let server: ModelServer;
+  afterEach(() => server.close());
+  const asking = async (): Promise<Ended> => start(program, home, [folder], undefined, { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: "key", MODEL: "some-model" }).ended;
+
+  test("the specialists' words come by the line, under their names", async () => {
+    server = await serveModel((body) => streamed(standIn, body));
+    const { out, err } = await asking();
     expect(err).toBe("");
     expect(out).toContain(`A letter in ${folder}, for some-model:\n`);
     const { lead, clerk, researcher } = lanes(out.slice(out.indexOf("Let me think.")).split("\n"));
@@ -281,7 +285,17 @@ test("with a real model the specialists' words come by the line, under their nam
     expect(out).toContain("2 calls wait for a person:");
     for (const body of server.bodies) checkChat(body, { fields: ["reasoning_content"] });
     expect(server.bodies.length).toBe(6);
-  } finally {
-    server.close();
-  }
+  });
+
+  test("a specialist that gets no answer ends the run, and the next start goes on with it", async () => {
+    let works = false;
+    const isClerk = (body: string): boolean => body.includes(JSON.stringify(brief("clerk", "")[0]?.content).slice(1, -1));
+    server = await serveModel(async (body) => (works || !isClerk(body) ? streamed(standIn, body) : [401, '{"error":{"message":"You have no credit left"}}']));
+    const refused = await asking();
+    expect([refused.code, refused.err]).toEqual([1, "The model gave no answer: You have no credit left. Once that is put right, start again to go on.\n"]);
+    const lead = (): number => server.bodies.filter((body) => body.includes("You lead a lamp shop")).length;
+    works = true;
+    const { out } = await asking();
+    expect([lead(), out.includes("2 calls wait for a person:"), await waiting()]).toEqual([1, true, [`${REFUND} approval`, `${QUESTION} answer`]]);
+  });
 });

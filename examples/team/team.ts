@@ -1,4 +1,5 @@
 import { agent, type AgentRun, type Call, type Message, tool } from "yieldagent";
+import { ModelError } from "yieldagent/openai";
 import { subagent } from "yieldagent/subagent";
 import type { Going } from "../terminal/converse.ts";
 import { fields } from "../terminal/fields.ts";
@@ -55,5 +56,11 @@ export function team(folder: string, call: Call, going: Going): AgentRun {
     call,
     tools: { search, refund, sendEmail },
   });
-  return agent({ call, tools: { researcher, clerk }, ...going });
+  return agent({ call, tools: { researcher, clerk }, onToolError, ...going });
+}
+
+/** A specialist whose model gives no answer ends the run, as the lead does: the next start goes on right there. */
+function onToolError(error: unknown): string {
+  if (error instanceof ModelError) throw error;
+  return `it failed, and may have done a part: ${(error as Error).message}`;
 }
