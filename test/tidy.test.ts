@@ -1,42 +1,32 @@
-import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, watch, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { agent, type Message, type State } from "yieldagent";
 import { collect } from "yieldagent/testing";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readCommand } from "../examples/tidy/command.ts";
+import { readCommand } from "../examples/terminal/command.ts";
 import { builtIn } from "../examples/tidy/model.ts";
-import { openStore } from "../examples/tidy/store.ts";
+import { openStore } from "../examples/terminal/store.ts";
 import { type FileTools, fileTools, HASH_LIMIT, LIST_LIMIT, READ_LIMIT } from "../examples/tidy/tools.ts";
-import { editable, visibleLine, visibleText } from "../examples/tidy/visible.ts";
+import { editable, visibleLine, visibleText } from "../examples/terminal/visible.ts";
+import { bundle, type Ended, type ModelServer, serveModel, start as startProgram, streamed, until } from "./program.ts";
 import { checkChat, checkMessages } from "./strict.ts";
-import { callChunk, chunk, finish, sse } from "./wire.ts";
+import { sse } from "./wire.ts";
 
-const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const context = { id: "1", key: "run/1", signal: new AbortController().signal, data: undefined, decisions: {}, recover: false, keep: async () => {} };
 
-let build = "";
 let program = "";
 let home = "";
 /** The folder that is tidied up; what is beside it is `home`. */
 let folder = "";
 
 beforeAll(async () => {
-  build = await fs.mkdtemp(join(tmpdir(), "yieldagent-tidy-build-"));
-  // What npm start runs, but for where the program goes.
-  const { scripts } = JSON.parse(await fs.readFile(join(PACKAGE, "package.json"), "utf8")) as { scripts: { start: string } };
-  const [bundle = ""] = scripts.start.split(" && ");
-  execFileSync(process.execPath, [join(PACKAGE, "node_modules/tsup/dist/cli-default.js"), ...bundle.split(" ").slice(1, -1), build], { cwd: PACKAGE });
-  program = join(build, (await fs.readdir(build)).find((name) => name.startsWith("main.")) ?? "");
-  await fs.writeFile(join(build, "package.json"), '{ "type": "module" }');
+  program = await bundle("start");
 });
 
-afterAll(() => fs.rm(build, { recursive: true }));
+afterAll(() => fs.rm(dirname(program), { recursive: true }));
 
 beforeEach(async () => {
   home = await fs.realpath(await fs.mkdtemp(join(tmpdir(), "yieldagent-tidy-test-")));
@@ -62,28 +52,11 @@ async function files(): Promise<Record<string, string>> {
   return found;
 }
 
-/** Loaded before the program: its next unlink never comes to an end, so that it can be killed right there. */
-const hang = (place: "before" | "after"): string => `
-  const fs = require("node:fs/promises");
-  const { unlink } = fs;
-  fs.unlink = async (path) => {
-    if (${place === "after"}) await unlink(path);
-    await new Promise(() => setInterval(() => {}, 1e9));
-  };`;
-
-function start(args: readonly string[], hangs?: "before" | "after", env: Record<string, string> = {}): { child: ReturnType<typeof spawn>; ended: Promise<{ code: number | null; out: string; err: string }> } {
-  // os.tmpdir() goes by TMPDIR, or by TEMP on Windows. npm sets INIT_CWD, also when it runs these tests.
-  const preload = join(dirname(program), `hang-${hangs}.cjs`);
-  if (hangs) writeFileSync(preload, hang(hangs));
-  const child = spawn(process.execPath, [...(hangs ? ["--require", preload] : []), program, ...args], { env: { ...process.env, TMPDIR: home, TEMP: home, INIT_CWD: home, OPENAI_API_KEY: "", OPENAI_BASE_URL: "", ANTHROPIC_API_KEY: "", ...env } });
-  let out = "";
-  let err = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
-  return { child, ended: new Promise((resolve) => child.on("close", (code) => resolve({ code, out, err }))) };
+function start(args: readonly string[], hangs?: "before" | "after", env?: Record<string, string>): ReturnType<typeof startProgram> {
+  return startProgram(program, home, args, hangs && ["unlink", hangs], env);
 }
 
-function tidy(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {
+function tidy(...args: string[]): Promise<Ended> {
   return start([folder, ...args]).ended;
 }
 
@@ -105,25 +78,10 @@ async function idOf(path: string): Promise<string> {
   return call.id;
 }
 
-/** Waits until something is true of the files, asking again at each change there. */
-async function until(isTrue: () => Promise<boolean> | boolean): Promise<void> {
-  let changed = (): void => {};
-  const watchers = [home, folder].map((place) => watch(place, () => changed()));
-  try {
-    for (;;) {
-      const change = new Promise<void>((resolve) => (changed = resolve));
-      if (await isTrue()) return;
-      await change;
-    }
-  } finally {
-    for (const watcher of watchers) watcher.close();
-  }
-}
-
 /** Starts, and kills the process in the middle of a delete: before or after the file is gone. */
 async function killedIn(place: "before" | "after", path: string, ...args: string[]): Promise<void> {
   const { child, ended } = start([folder, ...args], place);
-  await until(async () => (await state()).calls.some(({ status, args }) => status === "started" && args["path"] === path) && (place === "before" || !existsSync(join(folder, path))));
+  await until([home, folder], async () => (await state()).calls.some(({ status, args }) => status === "started" && args["path"] === path) && (place === "before" || !existsSync(join(folder, path))));
   child.kill("SIGKILL");
   await ended;
 }
@@ -251,45 +209,18 @@ Answered by a person:
 });
 
 describe("with a real model", () => {
-  let server: Server | undefined;
-  const bodies: string[] = [];
-  const heard: (string | undefined)[] = [];
-  afterEach(() => {
-    server?.close();
-    bodies.length = heard.length = 0;
-  });
+  let server: ModelServer;
+  afterEach(() => server.close());
 
-  /** A server with a model behind it; `answer` makes of a request's body the answer's status and body. */
-  async function serve(answer: (body: string) => Promise<[status: number, body: string]>): Promise<string> {
-    server = createServer((request, response) => {
-      let body = "";
-      request.on("data", (data: Buffer) => (body += data.toString()));
-      request.on("end", () => {
-        bodies.push(body);
-        heard.push(request.headers.authorization ?? request.headers["x-api-key"]?.toString());
-        void answer(body).then(([status, text]) => {
-          response.writeHead(status);
-          for (let i = 0; i < text.length; i += 50) response.write(text.slice(i, i + 50));
-          response.end();
-        });
-      });
-    });
-    await new Promise<void>((resolve) => server?.listen(0, "127.0.0.1", resolve));
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  async function serve(answer: Parameters<typeof serveModel>[0]): Promise<string> {
+    server = await serveModel(answer);
+    return server.url;
   }
-
-  /** The stand-in, as a server streams it: reasoning, text, calls. */
-  async function streamed(body: string): Promise<[number, string]> {
-    const { messages } = JSON.parse(body) as { messages: Message[] };
-    const reply = (await builtIn(messages, [], { signal: context.signal, step: 1 })) as Message;
-    const pieces = String(reply.content).match(/[^]{1,9}/g) ?? [];
-    const calls = (reply.tool_calls ?? []).map((call, index) => callChunk({ index, ...call }));
-    return [200, sse(chunk({ role: "assistant", reasoning_content: "Let me " }), chunk({ reasoning_content: "think." }), ...pieces.map((content) => chunk({ content })), ...calls, finish(calls.length > 0 ? "tool_calls" : "stop"), "[DONE]")];
-  }
+  const model = (body: string): Promise<[number, string]> => streamed(builtIn, body);
 
   test("text and reasoning come as they are said, it pauses, and goes on in another process", async () => {
     await fill({ "a.txt": "the same", "b.txt": "the same", "empty.tmp": "" });
-    const env = { OPENAI_BASE_URL: await serve(streamed), OPENAI_API_KEY: "key-1", MODEL: "some-model" };
+    const env = { OPENAI_BASE_URL: await serve(model), OPENAI_API_KEY: "key-1", MODEL: "some-model" };
     const first = await start([folder], undefined, env).ended;
     expect([first.err, first.out.split("\n").slice(0, 12)]).toEqual(["", [
       `Tidying up ${folder}, with some-model`,
@@ -303,8 +234,8 @@ describe("with a real model", () => {
     expect([second.code, second.err]).toEqual([0, ""]);
     expect(second.out).toMatch(/Let me think\.\nDone\. This is what became of it\.\nDeleted:\n[^]*empty\.tmp[^]*$/);
     expect(await files()).toEqual({ "a.txt": "the same" });
-    for (const body of bodies) checkChat(body, { fields: ["reasoning_content"] });
-    expect([bodies.length, new Set(heard), (JSON.parse(bodies[0] ?? "") as { model: string }).model]).toEqual([4, new Set(["Bearer key-1"]), "some-model"]);
+    for (const body of server.bodies) checkChat(body, { fields: ["reasoning_content"] });
+    expect([server.bodies.length, new Set(server.heard), (JSON.parse(server.bodies[0] ?? "") as { model: string }).model]).toEqual([4, new Set(["Bearer key-1"]), "some-model"]);
   });
 
   test("Anthropic's works as well", async () => {
@@ -317,14 +248,14 @@ describe("with a real model", () => {
     )]);
     const { out, err } = await start([folder], undefined, { ANTHROPIC_API_KEY: "key-2", ANTHROPIC_BASE_URL: base }).ended;
     expect([out, err]).toEqual([`Tidying up ${folder}, with claude-sonnet-4-5\nAll is tidy.\n`, ""]);
-    checkMessages(bodies[0] ?? "");
-    expect(heard).toEqual(["key-2"]);
+    checkMessages(server.bodies[0] ?? "");
+    expect(server.heard).toEqual(["key-2"]);
   });
 
   test("what its server refuses is said in its words, and the next start goes on", async () => {
     await fill({ "empty.tmp": "" });
     let works = false;
-    const env = { OPENAI_BASE_URL: await serve(async (body) => (works ? streamed(body) : [401, '{"error":{"message":"Incorrect API key provided"}}'])) };
+    const env = { OPENAI_BASE_URL: await serve(async (body) => (works ? model(body) : [401, '{"error":{"message":"Incorrect API key provided"}}'])) };
     const refused = await start([folder], undefined, env).ended;
     expect([refused.code, refused.err]).toEqual([1, "The model gave no answer: Incorrect API key provided. Once that is put right, start again to go on.\n"]);
     works = true;
@@ -433,7 +364,7 @@ describe("two processes at once", () => {
     await paused();
     const [a, b] = [await idOf("a.tmp"), await idOf("b.tmp")];
     const { child, ended } = start([folder, "--approve", a], "before");
-    await until(async () => (await state()).calls.some(({ status }) => status === "started"));
+    await until([home, folder], async () => (await state()).calls.some(({ status }) => status === "started"));
     const before = await fs.readFile(`${folder}.tidy.json`);
     const second = await tidy("--approve", b);
     expect(second.code).toBe(1);

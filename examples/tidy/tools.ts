@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, link, lstat, mkdir, open, readdir, unlink } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { type StandardSchema, tool, type Tool } from "yieldagent";
+import { tool, type Tool } from "yieldagent";
+import { fields } from "../terminal/fields.ts";
 
 /** Bounds on what one call reads. */
 export const LIST_LIMIT: number = 2000;
@@ -199,34 +200,4 @@ function named(root: string, place: string): string {
 
 function quoted(path: string): string {
   return JSON.stringify(path);
-}
-
-/**
- * A schema by hand, since this example has no dependency; with a library it is `z.object({ path: z.string() })`. It
- * refuses wrong arguments before a person is asked about them, and a person's wrong edits before they have an effect.
- */
-function fields<T>(kinds: Record<keyof T & string, "string" | "string?" | "number?">): StandardSchema<T> {
-  const all = Object.entries<string>(kinds).map(([name, kind]) => ({ name, type: kind.replace("?", ""), optional: kind.endsWith("?") }));
-  const problems = (value: Record<string, unknown>): string[] => [
-    ...all.filter(({ name, type, optional }) => !(optional && value[name] === undefined) && typeof value[name] !== type).map(({ name, type }) => `${name} must be a ${type}`),
-    ...Object.keys(value).filter((name) => !Object.hasOwn(kinds, name)).map((name) => `there is no ${quoted(name)}`),
-  ];
-  return {
-    "~standard": {
-      version: 1,
-      vendor: "tidy",
-      validate: (value) => {
-        const issues = problems(value as Record<string, unknown>).map((message) => ({ message }));
-        return issues.length > 0 ? { issues } : { value: value as T };
-      },
-      jsonSchema: {
-        input: () => ({
-          type: "object",
-          properties: Object.fromEntries(all.map(({ name, type }) => [name, { type }])),
-          required: all.filter(({ optional }) => !optional).map(({ name }) => name),
-          additionalProperties: false,
-        }),
-      },
-    },
-  };
 }

@@ -1,23 +1,33 @@
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Args, Decision, PendingCall, Step } from "yieldagent";
+import type { Args, Decision, PendingCall, PendingReason, Step } from "yieldagent";
 import { show } from "yieldagent/show";
 import { editable, visibleLine, visibleText } from "./visible.ts";
 
-/** Tells of the steps of a run as they happen: text and reasoning as they come, reasoning dimmed where there is colour. */
-export function printer(): (step: Step) => void {
-  /** What the piece before was, while a text goes on; and half a character that it ended in. */
+/**
+ * Tells of the steps of a run as they happen: text and reasoning as they come, reasoning dimmed where there is colour.
+ * Those of agents inside are indented, under the agent's name; since several may speak at once, their text comes by the line.
+ */
+export function printer(name = "", depth = 0): (step: Step) => void {
+  const prefix = name && `${"  ".repeat(depth)}${name}: `;
+  const width = 100 - prefix.length;
+  const inside = new Map<string, (step: Step) => void>();
+  /** What the piece before was, while a text goes on; and what of it isn't shown yet: an unfinished line, or half a character. */
   let streaming: "text" | "reasoning" | undefined;
-  let half = "";
+  let rest = "";
   let streamed = false;
+  const named = (text: string): string => (prefix ? text.replace(/^(?=.)/gm, prefix) : text);
+  const line = (text: string): void => console.log(named(text));
   const stream = (type: typeof streaming, text = ""): void => {
-    if (streaming !== undefined && type !== streaming) console.log(half && visibleText(half));
-    if (type !== streaming) half = "";
+    if (type !== streaming) {
+      if (streaming !== undefined && (rest || !prefix)) console.log(dimmed(streaming, named(visibleText(rest))));
+      rest = "";
+    }
     streaming = type;
-    const whole = half + text;
-    half = /[\ud800-\udbff]$/.exec(whole)?.[0] ?? "";
-    const shown = visibleText(whole.slice(0, whole.length - half.length));
-    process.stdout.write(type === "reasoning" && process.stdout.isTTY && !process.env["NO_COLOR"] ? `\x1b[2m${shown}\x1b[22m` : shown);
+    const whole = rest + text;
+    rest = (prefix ? /[^\n]*$/ : /[\ud800-\udbff]?$/).exec(whole)?.[0] ?? "";
+    const shown = whole.slice(0, whole.length - rest.length);
+    process.stdout.write(dimmed(type, named(visibleText(shown))));
   };
 
   return (step) => {
@@ -29,16 +39,23 @@ export function printer(): (step: Step) => void {
     stream(undefined);
     switch (step.type) {
       case "message":
-        // Without calls it is the last one, and comes again as `final`.
-        if (!streamed && step.message.tool_calls && typeof step.message.content === "string" && step.message.content) console.log(visibleText(step.message.content));
+        // Without calls an agent's last one comes again: as `final`, or from inside as the result.
+        if (!streamed && step.message.tool_calls && typeof step.message.content === "string" && step.message.content) line(visibleText(step.message.content));
         if (step.message.tool_calls) streamed = false;
         break;
       case "tool-start":
-        console.log(`→ ${brief(step)}`);
+        line(`→ ${brief(step, width)}`);
         break;
+      case "tool-progress": {
+        // Every tool here that tells how it gets on is an agent.
+        const print = inside.get(step.id) ?? printer(visibleLine(step.tool), depth + 1);
+        inside.set(step.id, print);
+        print(step.value as Step);
+        break;
+      }
       case "tool-result":
-        if ("error" in step) console.log(`✗ ${brief(step)}: ${visibleLine(step.error, 200)}`);
-        else console.log(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), 100)}`);
+        if ("error" in step) line(`✗ ${brief(step, width)}: ${visibleLine(step.error, 200)}`);
+        else line(`✓ ${visibleLine(step.tool)} ${visibleLine(JSON.stringify(step.result), width)}`);
         break;
       case "final":
         if (!streamed) console.log(`\n${visibleText(step.text ?? "")}`);
@@ -47,36 +64,40 @@ export function printer(): (step: Step) => void {
   };
 }
 
-function brief({ tool, args }: { tool: string; args: Args }): string {
-  return `${visibleLine(tool)} ${visibleLine(JSON.stringify(args), 100)}`;
+function dimmed(type: string | undefined, text: string): string {
+  return type === "reasoning" && text && process.stdout.isTTY && !process.env["NO_COLOR"] ? `\x1b[2m${text}\x1b[22m` : text;
 }
 
-/** Says what waits, in full, and how to decide it from the command line. `folder` is as the user named it. */
-export function listWaiting(waiting: readonly PendingCall[], folder: string | undefined): void {
+function brief({ tool, args }: { tool: string; args: Args }, width: number): string {
+  return `${visibleLine(tool)} ${visibleLine(JSON.stringify(args), width)}`;
+}
+
+/** Says what waits, in full, and how to decide it with the command that starts the program. */
+export function listWaiting(waiting: readonly PendingCall[], command: string): void {
   console.log(`\n${waiting.length === 1 ? "1 call waits" : `${waiting.length} calls wait`} for a person:`);
   for (const call of waiting) console.log(`\n${describe(call)}`);
 
-  const command = ["npm start --", ...(folder === undefined ? [] : [word(folder)])].join(" ");
-  const some = (interrupted: boolean): boolean => waiting.some(({ reason }) => (reason === "interrupted") === interrupted);
+  const some = (...reasons: PendingReason[]): boolean => waiting.some(({ reason }) => reasons.includes(reason));
   const ways: readonly (readonly [boolean, string, string])[] = [
-    [some(false), "--approve <id>", "run it as shown"],
-    [some(false), "--approve-all", "run all that wait for an approval"],
-    [some(false), "--edit <id> '<JSON>'", "run it with these arguments"],
-    [some(true), "--rerun <id>", "run it again"],
-    [some(true), "--result <id> '<JSON>'", "it did run, and this is its result"],
+    [some("approval"), "--approve <id>", "run it as shown"],
+    [some("approval"), "--approve-all", "run all that wait for an approval"],
+    [some("approval"), "--edit <id> '<JSON>'", "run it with these arguments"],
+    [some("answer"), "--result <id> '<JSON>'", "the answer"],
+    [some("interrupted"), "--rerun <id>", "run it again"],
+    [some("interrupted"), "--result <id> '<JSON>'", "it did run, and this is its result"],
     [true, "--reject <id> [--reason <text>]", "leave it"],
   ];
   console.log("\nStart it in a terminal to be asked, or decide with any number of these in one command; the rest keeps waiting:");
   for (const [fits, way, meaning] of ways) if (fits) console.log(`  ${command} ${way.padEnd(32)} # ${meaning}`);
 }
 
-function describe({ id, tool, args, reason }: PendingCall): string {
+function describe({ id, tool, args, reason, path = [] }: PendingCall): string {
   const note = reason === "interrupted" ? ": it had begun when its process ended, and may or may not have run" : "";
-  return `${word(id)}  ${visibleLine(tool)}  (${reason}${note})\n${show(args)}`;
+  return `${word(id)}  ${[...path, tool].map((name) => visibleLine(name)).join(" › ")}  (${reason}${note})\n${show(args)}`;
 }
 
 /** As it can be typed in a shell, unless something in it had to be escaped. */
-function word(text: string): string {
+export function word(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${visibleLine(text).replace(/'/g, "'\\''")}'`;
 }
 
@@ -85,21 +106,39 @@ export async function ask(call: PendingCall, left: number): Promise<Answer> {
   await forgetTyped();
   console.log(`\n${left} to decide:\n${describe(call)}`);
   for (;;) {
-    const isInterrupted = call.reason === "interrupted";
-    const said = await question(isInterrupted ? "rerun it / it [d]id run / lea[v]e it / [l]ater: " : "[a]pprove / [e]dit / [r]eject / [l]ater: ");
+    const { prompt, read } = QUESTIONS[call.reason];
+    const said = await question(prompt);
     if (said === undefined) return "quit";
-    const answer = await (isInterrupted ? interrupted(said) : approval(said, call.args));
+    const answer = await read(said, call.args);
     if (answer !== undefined) return answer;
   }
 }
 
 type Answer = Decision | "later" | "quit";
 
+const QUESTIONS: Record<PendingReason, { prompt: string; read: (said: string, args: Args) => Promise<Answer | undefined> }> = {
+  approval: { prompt: "[a]pprove / [e]dit / [r]eject / [l]ater: ", read: approval },
+  answer: { prompt: "[a]nswer / [r]eject / [l]ater: ", read: answering },
+  interrupted: { prompt: "rerun it / it [d]id run / lea[v]e it / [l]ater: ", read: interrupted },
+};
+
 /** What an answer to the question means; undefined if it has to be asked again. */
 async function approval(said: string, args: Args): Promise<Answer | undefined> {
   switch (said) {
     case "a": case "approve": return true;
     case "e": case "edit": return json("arguments: ", editable(args), (edited) => ({ approved: true, args: edited as Args }));
+    case "r": case "reject": return rejection();
+    case "l": case "later": return "later";
+    default: return undefined;
+  }
+}
+
+async function answering(said: string): Promise<Answer | undefined> {
+  switch (said) {
+    case "a": case "answer": {
+      const result = await question("your answer: ");
+      return result === undefined ? "quit" : result === "" ? undefined : { result };
+    }
     case "r": case "reject": return rejection();
     case "l": case "later": return "later";
     default: return undefined;
