@@ -41,8 +41,8 @@ export interface AgentOptions<Input = Record<string, Args>, Output = Input, Inne
   maxSteps?: number | undefined;
   /** Tools of one reply that run at a time; 1 is strictly one after another. Default: all. */
   concurrency?: number | undefined;
-  /** The text the model reads when a tool throws. Default: that it may have taken effect, and the error's message. What this throws ends the run. */
-  onToolError?: ((error: unknown, call: { tool: string; id: string }) => string) | undefined;
+  /** The text the model reads when a tool throws. Default, also for undefined: that it may have taken effect, and the error's message. What this throws ends the run. */
+  onToolError?: ((error: unknown, call: { tool: string; id: string }) => string | undefined) | undefined;
   /** The run's id, a part of each call's `key`. Default: a random UUID, drawn when a run starts from `messages`. */
   id?: string | undefined;
   /** Cancels the run: nothing new starts, tools that run are told, and the run throws the signal's reason at once. */
@@ -62,7 +62,8 @@ export interface AgentRun<S = Step> extends AsyncGenerator<S, void, undefined> {
  * Throws `AgentError` at once for wrong options (`bad-options`), a damaged state (`bad-state`), a decision on no pending
  * call (`bad-decision`) and calls that may still be running elsewhere (`in-flight`): nothing ran. Iterating throws what
  * `call`, `save` and `onToolError` throw, the signal's reason, and `bad-reply` and `bad-decision` (edited arguments
- * that the tool's schema refuses).
+ * that the tool's schema refuses). What an agent inside of a tool refuses is thrown when the calls beside it have ended;
+ * the questions inside wait as before, in `state`.
  */
 export function agent<Input, Output, Inner = object>(options: AgentOptions<Input, Output, Inner>): AgentRun<Step<Input, Inner>> {
   check("bad-options", "options", options, OPTIONS, false);

@@ -12,7 +12,7 @@ import { type AnyTool, resultOf, type RunContext, type Valid } from "./tool.ts";
 interface Terms {
   readonly runId: string;
   readonly recover: boolean;
-  readonly onToolError: ((error: unknown, call: { tool: string; id: string }) => string) | undefined;
+  readonly onToolError: ((error: unknown, call: { tool: string; id: string }) => string | undefined) | undefined;
 }
 
 /** The calls that run. What they hand over waits here until the loop, whose consumer drives it, takes it. */

@@ -19,7 +19,7 @@ beforeAll(async () => {
 describe("the built package", () => {
   test("gives the same names to import and to require", () => {
     expect(Object.keys(cjs).sort()).toEqual(Object.keys(esm).sort());
-    expect(Object.keys(esm).sort()).toEqual(["AgentError", "agent", "collect", "pending", "script", "tool", "toolCall"]);
+    expect(Object.keys(esm).sort()).toEqual(["AgentError", "agent", "collect", "pause", "pending", "script", "tool", "toolCall"]);
   });
 
   test("a run may begin in one copy and go on in the other, and each knows the other's errors", async () => {
