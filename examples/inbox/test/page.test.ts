@@ -233,6 +233,79 @@ describe("two people", () => {
   });
 });
 
+describe("an open page", () => {
+  /** A run that waits, and Mia before it. */
+  async function before(request = "Where is order B-5?"): Promise<{ id: string; page: Page; decide: () => Promise<void> }> {
+    const page = await person("Mia");
+    const id = await inbox.ask(request);
+    await until(async () => (await inbox.look(id)).status === "waiting");
+    const cookie = await inbox.signIn("Tom");
+    const token = /name="token" value="([\w-]+)"/.exec(await (await inbox.get("/", cookie)).text())?.[1] ?? "";
+    const decide = async (): Promise<void> => void (await inbox.post(`/runs/${id}/decide`, { token, call: "call_2_1", reason: "approval", kind: "approve" }, { cookie }));
+    return { id, page, decide };
+  }
+
+  test("that can't be had for a moment when there is news is made anew as soon as it can", async () => {
+    const { id, page, decide } = await before();
+    await page.goto(`${inbox.address}/runs/${id}`);
+    // What a proxy says whose server is away, and a connection that drops. Who leaves the page for that never comes back.
+    let times = 0;
+    await page.route(`${inbox.address}/runs/${id}`, (route) => {
+      if (route.request().resourceType() === "fetch" && ++times > 2) return route.continue();
+      return times === 1 ? route.fulfill({ status: 502, body: "Bad gateway" }) : route.abort();
+    });
+    await decide();
+    await status(page, "done");
+    expect(times).toBeGreaterThan(2);
+  });
+
+  test("keeps a button where it is while somebody presses it", async () => {
+    const { id, page, decide } = await before(TORN);
+    await page.goto(`${inbox.address}/runs/${id}`);
+    await card(page, "sendEmail").getByRole("button", { name: "Approve" }).hover();
+    await page.mouse.down();
+    const renewed = page.waitForResponse((response) => response.url() === page.url());
+    await decide(); // the other call, above it
+    await renewed;
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    expect(await card(page, "refund").count()).toBe(1);
+    await page.mouse.up();
+    await status(page, "done");
+    expect(await page.locator(".audit strong").allInnerTexts()).toEqual(["Tom", "Mia"]);
+  });
+
+  test("whose events were refused asks for them again", async () => {
+    const { id, page, decide } = await before();
+    const refused: string[] = [];
+    await page.route("**/events?*", (route) => (refused.push(route.request().url()) > 1 ? route.continue() : route.fulfill({ status: 502, body: "Bad gateway" })));
+    const again = page.waitForResponse((response) => response.url().includes("/events?") && response.status() === 200);
+    await page.goto(`${inbox.address}/runs/${id}`);
+    await again;
+    await decide();
+    await status(page, "done");
+  });
+
+  test("of somebody whose session ends leads to where they can sign in", async () => {
+    const { id, page } = await before();
+    await page.goto(`${inbox.address}/runs/${id}`);
+    await page.context().clearCookies();
+    await inbox.kill();
+    await inbox.start();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  });
+
+  test("shows the news that it has kept back once nobody types in it any more", async () => {
+    const { id, page, decide } = await before();
+    await page.goto(`${inbox.address}/runs/${id}`);
+    await card(page, "sendEmail").getByText("Reject").first().click();
+    await decide();
+    await page.getByText("There is news.").waitFor();
+    await card(page, "sendEmail").getByText("Reject").first().click();
+    await status(page, "done");
+    expect(await page.getByText("There is news.").isVisible()).toBe(false);
+  });
+});
+
 describe("kill -9", () => {
   test("in the middle of an email: the same page asks what now, and after a rerun it was sent once", async () => {
     await inbox.kill();
