@@ -12,23 +12,12 @@ import { Desk } from "../src/desk.ts";
 import { inboxServer } from "../src/server.ts";
 import { Door } from "../src/session.ts";
 import { openStore, type Store } from "../src/store.ts";
+import { Signal } from "./inbox.ts";
 
 const PASSWORD = "open sesame";
 const AUTHORIZATION = `Basic ${Buffer.from(`shop:${PASSWORD}`).toString("base64")}`;
 const door = new Door(randomBytes(32), PASSWORD);
 const cookie = `inbox=${door.cookie("Mia", Date.now())}`;
-
-/** A promise, and what settles it. */
-class Signal<T = void> {
-  readonly promise: Promise<T>;
-  resolve!: (value: T) => void;
-  reject!: (error: Error) => void;
-
-  constructor() {
-    this.promise = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
-    this.promise.catch(() => {});
-  }
-}
 
 /** One thing that the server does, held: it has come that far, and goes on when the test says so. */
 class Hold {
