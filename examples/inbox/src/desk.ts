@@ -66,6 +66,9 @@ export class Desk {
   /** How often something new was told of each run, and with "" of all, since this desk began. */
   readonly #told = new Map<string, number>();
   readonly #begun: string = randomUUID();
+  #opened = (): void => {};
+  /** Until then nothing is known of any run. */
+  readonly ready: Promise<void> = new Promise((resolve) => (this.#opened = resolve));
 
   constructor(store: Store, call: Call, tools: Tools<unknown, unknown>) {
     this.#store = store;
@@ -77,6 +80,7 @@ export class Desk {
   async open(): Promise<void> {
     const cut: string[] = [];
     for await (const found of this.#store.all()) if (this.#note(found) === "running") cut.push(found.state.id);
+    this.#opened();
     const next = async (): Promise<void> => {
       for (let id = cut.pop(); id !== undefined; id = cut.pop()) {
         await this.retry(id);

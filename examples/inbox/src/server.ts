@@ -52,6 +52,7 @@ export function inboxServer(desk: Desk, door: Door): Server {
 
     const asset = Object.hasOwn(assets, path) ? assets[path] : undefined;
     if (asset) return void response.writeHead(200, { "content-type": asset[0] }).end(asset[1]);
+    await desk.ready;
     if (path.startsWith("/api/")) return await api(request, response, path);
 
     const [, cookie] = /(?:^|; )inbox=([^;]+)/.exec(request.headers.cookie ?? "") ?? [];

@@ -35,8 +35,8 @@ let store: Store;
 let desk: Desk;
 let server: Server;
 let address: string;
-/** What the next save, once it is written, or the next load, once it has read, waits for. */
-let [heldSave, heldLoad]: (Hold | undefined)[] = [];
+/** What the next save, once it is written, the next load, once it has read, or the next start, before it reads, waits for. */
+let [heldSave, heldLoad, heldStart]: (Hold | undefined)[] = [];
 /** Each time that the model was asked: the test answers. */
 let asked: Signal<Reply>[];
 let asking: Signal;
@@ -65,6 +65,12 @@ beforeEach(async () => {
       heldSave = undefined;
       await hold?.pass();
     },
+    all: async function* () {
+      const hold = heldStart;
+      heldStart = undefined;
+      await hold?.pass();
+      yield* inner.all();
+    },
     load: async (id) => {
       const hold = heldLoad;
       heldLoad = undefined;
@@ -81,13 +87,14 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** As `main.ts` does it: the port first. */
 async function serve(): Promise<void> {
   [asked, asking] = [[], new Signal()];
   desk = new Desk(store, call, tools);
   server = inboxServer(desk, door);
-  await desk.open();
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await desk.open();
 }
 
 async function end(): Promise<void> {
@@ -248,6 +255,23 @@ describe("what happens after a page was made and before its events are listened 
     await serve();
     for (const { events } of [shown, all]) expect(await (await listen(events)).next()).toBe("changed");
   });
+});
+
+test("whoever comes while a server that was started anew still reads what is there waits for it", async () => {
+  const id = await desk.start("pay", "Mia");
+  const shown = await page(id);
+  await end();
+  const reads = (heldStart = new Hold());
+  const serving = serve();
+  await reads.reached.promise;
+  let came = 0;
+  const arrived = new Promise<void>((resolve) => server.on("request", () => ++came === 4 && resolve()));
+  const answers = Promise.all([page(id), list(), api(id), listen(shown.events)]);
+  await arrived;
+  reads.released.resolve();
+  const [again, all, told] = await answers;
+  await serving;
+  expect([again.status, all.rows, told]).toEqual(["running", ["running"], { id, status: "running", pending: [], text: null }]);
 });
 
 test("a page that is as new as what is there is told of the next news, and of nothing before", async () => {
