@@ -4,8 +4,8 @@ const { address, events } = document.body.dataset;
 const live = document.querySelector("#live");
 const stale = document.querySelector("#stale");
 
-// What somebody is typing must not go away under their fingers.
-const isTyping = () => document.querySelector("main details[open] form") !== null
+// What somebody is typing, or about to, must not go away under their fingers.
+const isTyping = () => document.querySelector("main details[open] form, main textarea:focus, main input:focus") !== null
   || [...document.querySelectorAll("main textarea, main input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
 
 // A button that is being pressed stays where it is, or the press would be lost, or meant for another.
@@ -70,6 +70,6 @@ function listen() {
 if (events) {
   listen();
   // What was kept back is shown when nothing stands in its way any more, and a device that has slept looks for itself.
-  for (const happens of ["toggle", "input"]) document.addEventListener(happens, () => stale.hidden || isTyping() || renew(), true);
+  for (const happens of ["toggle", "input", "focusout"]) document.addEventListener(happens, () => stale.hidden || isTyping() || renew(), true);
   document.addEventListener("visibilitychange", () => document.hidden || renew());
 }

@@ -337,6 +337,19 @@ describe("an open page", () => {
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
   });
 
+  test("doesn't take the cursor away from who is about to type", async () => {
+    const page = await person("Mia");
+    await asks(page, "Where is it?");
+    await card(page, "askColleague").getByLabel("Your answer").focus();
+    await inbox.kill();
+    await inbox.start();
+    await page.getByText("There is news.").waitFor();
+    await page.keyboard.insertText("C-6");
+    await card(page, "askColleague").getByRole("button", { name: "Answer" }).click();
+    await card(page, "sendEmail").waitFor();
+    expect(await page.locator(".decided q").innerText()).toBe("C-6");
+  });
+
   test("shows the news that it has kept back once nobody types in it any more", async () => {
     const { id, page, decide } = await before();
     await page.goto(`${inbox.address}/runs/${id}`);
