@@ -187,7 +187,9 @@ describe("a person", () => {
     const tools: Tools<unknown, unknown> = { look: { run: () => "a rain coat" }, refund: { needsApproval: true, run: () => paid.promise } };
     const door = new Door(randomBytes(32), inbox.password);
     const store = await openStore(join(inbox.folder, "another"));
-    const server = inboxServer(new Desk(store, () => turns.shift() as AsyncGenerator<Delta, Reply>, tools), door);
+    const desk = new Desk(store, () => turns.shift() as AsyncGenerator<Delta, Reply>, tools);
+    const server = inboxServer(desk, door);
+    await desk.open();
     await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
     const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     try {
