@@ -34,7 +34,8 @@ async function go(decisions: Record<string, Decision> = {}): Promise<void> {
   let words: HTMLElement | undefined;
   try {
     const run = state ? agent({ call, tools, state, decisions, recover: true, save }) : agent({ call, tools, messages: [{ role: "user", content: request }], save });
-    display(run.state);
+    if (state) display(state);
+    else save(run.state); // before anything happens: a reload goes on with this run, not with another
     for await (const step of run as AsyncIterable<Step>) {
       if (step.type === "text") (words ??= line("text", "")).textContent += step.text;
       else {

@@ -33,14 +33,18 @@ afterEach(async () => {
   expect(problems.splice(0)).toEqual([]);
 });
 
-async function open(viewport = { width: 1100, height: 664 }): Promise<Page> {
+/** `still`: time in the page stands still, until the test lets it go on. */
+async function open(viewport = { width: 1100, height: 664 }, still = false): Promise<Page> {
   const page = await (await browser.newContext({ viewport })).newPage();
-  page.setDefaultTimeout(20_000);
+  await page.clock.install();
+  if (still) await stop(page);
+  page.setDefaultTimeout(60_000);
   page.on("pageerror", (error) => problems.push(error.message));
   await page.goto(address);
   return page;
 }
 
+const stop = async (page: Page): Promise<void> => page.clock.pauseAt((await page.evaluate(() => Date.now())) + 1000);
 const steps = (page: Page): Promise<string[]> => page.locator("#steps li").allInnerTexts().then((lines) => lines.map((line) => line.replace(/\s+/g, " ").trim()));
 const button = (page: Page, name: string): ReturnType<Page["getByRole"]> => page.getByRole("button", { name, exact: true });
 const final = (page: Page): Promise<void> => page.locator("#steps .final").waitFor();
@@ -54,9 +58,12 @@ const TO_THE_PAUSE = [
 
 describe("the page", () => {
   test("shows steps as they happen, pauses, and goes on once it is approved", async () => {
-    const page = await open();
-    await page.locator("#steps code", { hasText: /^I look/ }).waitFor();
-    expect((await steps(page)).length).toBeLessThan(TO_THE_PAUSE.length);
+    const page = await open(undefined, true);
+    for (const [words, seen] of [[1, ["text I"]], [2, ["text I look up"]], [4, TO_THE_PAUSE.slice(0, 3)]] as const) {
+      await page.clock.runFor(90 * words);
+      expect(await steps(page)).toEqual(seen);
+    }
+    await page.clock.resume();
     await button(page, "Approve").waitFor();
     expect(await steps(page)).toEqual(TO_THE_PAUSE);
     expect(JSON.parse(await page.locator("#state").innerText())).toEqual(await state(page));
@@ -89,18 +96,27 @@ describe("the page", () => {
     expect(await sent(page)).toEqual([]);
   });
 
-  test("reloaded while the model talks, at the pause and in the middle of an email it goes on, and the email isn't sent again unasked", async () => {
-    const page = await open();
-    await page.locator("#steps .tool-start").waitFor();
-    await page.reload();
-    await button(page, "Approve").waitFor();
+  test("reloaded while the model talks, while a tool runs, at the pause and in the middle of an email it goes on, and the email isn't sent again unasked", async () => {
+    const page = await open(undefined, true);
+    await page.clock.runFor(90 * 2); // the model talks
     const { id } = await state(page);
+    await page.reload();
+    await page.clock.runFor(90 * 7); // a tool runs
+    expect(await steps(page)).toEqual(["reloaded it goes on from localStorage", ...TO_THE_PAUSE.slice(0, 3)]);
+    await page.reload();
+    await page.clock.runFor(700 + 90 * 3); // and is run again; the model talks
+    expect(await steps(page)).toEqual(["reloaded it goes on from localStorage", ...TO_THE_PAUSE.slice(2, 4), "text It is -4"]);
+    await page.reload();
+    await page.clock.resume();
+    await button(page, "Approve").waitFor();
     await page.reload();
     await button(page, "Approve").waitFor();
     expect(await steps(page)).toEqual(["reloaded it goes on from localStorage", "approval-needed the run ends here; the state waits"]);
+    await stop(page);
     await button(page, "Approve").click();
     await page.locator("#steps .tool-start").waitFor();
     await page.reload();
+    await page.clock.resume();
     await page.getByText("It may or may not have run").waitFor();
     expect(await sent(page)).toEqual([]);
     await button(page, "Run it again").click();

@@ -8,6 +8,7 @@ const MAX_STEPS = 20;
 /** What the list shows of a run. */
 export interface Summary {
   id: string;
+  revision: number;
   request: string;
   askedBy: string;
   askedAt: number;
@@ -17,6 +18,16 @@ export interface Summary {
   waiting: string[];
 }
 export type Status = "running" | "waiting" | "done" | "failed";
+
+/** A run as it was at one moment. */
+export interface View {
+  found: Case;
+  status: Status;
+  /** Why it could not go on. */
+  failure: string | undefined;
+  /** Which news are in it, for `watch`. */
+  seen: string;
+}
 
 /** What one person says of one call, as it was shown to them. */
 export interface Said {
@@ -52,6 +63,12 @@ export class Desk {
   /** Why a run could not go on; gone after a restart, which tries again. */
   readonly #failures = new Map<string, string>();
   readonly #watchers = new Map<string, Set<(news: News) => void>>();
+  /** How often something new was told of each run, and with "" of all, since this desk began. */
+  readonly #told = new Map<string, number>();
+  readonly #begun: string = randomUUID();
+  #opened = (): void => {};
+  /** Until then nothing is known of any run. */
+  readonly ready: Promise<void> = new Promise((resolve) => (this.#opened = resolve));
 
   constructor(store: Store, call: Call, tools: Tools<unknown, unknown>) {
     this.#store = store;
@@ -63,8 +80,12 @@ export class Desk {
   async open(): Promise<void> {
     const cut: string[] = [];
     for await (const found of this.#store.all()) if (this.#note(found) === "running") cut.push(found.state.id);
+    this.#opened();
     const next = async (): Promise<void> => {
-      for (let id = cut.pop(); id !== undefined; id = cut.pop()) await this.retry(id);
+      for (let id = cut.pop(); id !== undefined; id = cut.pop()) {
+        await this.retry(id);
+        await this.#legs.get(id)?.ended;
+      }
     };
     for (let i = 0; i < 8; i++) void next();
   }
@@ -74,16 +95,25 @@ export class Desk {
     return [...this.#summaries.values()].filter((one) => one.status === status).sort((a, b) => a.askedAt - b.askedAt);
   }
 
-  load(id: string): Promise<Case | undefined> {
-    return this.#summaries.has(id) ? this.#store.load(id) : Promise.resolve(undefined);
+  /** Never older than what was told of it: a slow read is made again. */
+  async load(id: string): Promise<Case | undefined> {
+    for (;;) {
+      if (!this.#summaries.has(id)) return undefined;
+      const found = await this.#store.load(id);
+      if (!found || found.state.revision >= (this.#summaries.get(id)?.revision ?? 0)) return found;
+    }
   }
 
-  status(id: string): Status {
-    return this.#summaries.get(id)?.status ?? "done";
+  /** All that a page shows, of one and the same state: the store may be ahead of what was told, for as long as a save takes to return. */
+  async view(id: string): Promise<View | undefined> {
+    const seen = this.seen(id); // before it is read: what happens meanwhile is news
+    const found = await this.load(id);
+    return found && { found, status: this.#statusOf(found.state), failure: this.#failures.get(id), seen };
   }
 
-  failure(id: string): string | undefined {
-    return this.#failures.get(id);
+  /** What has been told until now of a run, or with "" of all. */
+  seen(id: string): string {
+    return `${this.#begun}.${this.#told.get(id) ?? 0}`;
   }
 
   /** A new run. It is in the store before anything happens. */
@@ -125,14 +155,18 @@ export class Desk {
     }
   }
 
-  /** Goes on with a run that was cut off or has failed. */
+  /** Begins to go on with a run that was cut off or has failed. */
   async retry(id: string): Promise<void> {
     const found = await this.load(id);
-    if (found && !this.#legs.has(id)) await this.#begin(found).ended;
+    if (found && !this.#legs.has(id)) this.#begin(found);
   }
 
-  /** Hears of one run, or with "" of all; first what its model is saying right now. Returns what ends it. */
-  watch(id: string, listener: (news: News) => void): () => void {
+  /**
+   * Hears of one run, or with "" of all: first whether there is more than it has `seen`, and what the model is saying
+   * right now. Returns what ends it.
+   */
+  watch(id: string, seen: string | null, listener: (news: News) => void): () => void {
+    if (seen !== this.seen(id)) listener({ kind: "changed" });
     const text = this.#legs.get(id)?.text;
     if (text) listener({ kind: "text", text });
     const all = this.#watchers.get(id) ?? new Set();
@@ -149,27 +183,26 @@ export class Desk {
     const saved = new Promise<void>((resolve, reject) => ([accept, refuse] = [resolve, reject]));
     saved.catch(() => {}); // nobody may be waiting for it
     const leg: Leg = { saved, ended: Promise.resolve(), text: "" };
+    let last = from;
     const save = async (state: State): Promise<void> => {
       const next = { ...from, state, changedAt: Date.now() };
       await this.#store.save(next);
-      this.#note(next);
+      last = next;
       leg.text = ""; // whatever was said is in the conversation now
       accept();
-      this.#tell(id, { kind: "changed" });
+      this.#note(next);
     };
     this.#legs.set(id, leg);
-    this.#failures.delete(id);
+    if (this.#failures.delete(id)) this.#note(from);
     // What is in this desk's store and has no leg is run by nobody: its process is gone.
     leg.ended = this.#run(id, leg, { state: from.state, decisions, recover: true, save }).then(accept, (error: Error) => {
       refuse(error);
       // A refused decision has changed nothing. Anything else that ends a run must be seen.
       const refused = error instanceof Conflict || (error as { code?: string }).code === "bad-decision";
       if (!refused) this.#failures.set(id, error.message);
-    }).then(async () => {
+    }).then(() => {
       this.#legs.delete(id);
-      const found = await this.load(id);
-      if (found) this.#note(found);
-      this.#tell(id, { kind: "changed" });
+      if (this.#failures.has(id)) this.#note(last);
     });
     return leg;
   }
@@ -182,16 +215,24 @@ export class Desk {
     }
   }
 
+  /** The one place where anything changes that a page shows: whoever watches is told. */
   #note({ state, request, askedBy, askedAt, changedAt }: Case): Status {
-    const { id } = state;
-    const status = this.#failures.has(id) ? "failed" : statusOf(state);
-    this.#summaries.set(id, { id, request, askedBy, askedAt, changedAt, status, waiting: pending(state).map(({ tool }) => tool) });
+    const { id, revision } = state;
+    const status = this.#statusOf(state);
+    this.#summaries.set(id, { id, revision, request, askedBy, askedAt, changedAt, status, waiting: pending(state).map(({ tool }) => tool) });
+    for (const whose of [id, ""]) {
+      this.#told.set(whose, (this.#told.get(whose) ?? 0) + 1);
+      this.#tell(whose, { kind: "changed" });
+    }
     return status;
+  }
+
+  #statusOf(state: State): Status {
+    return this.#failures.has(state.id) ? "failed" : statusOf(state);
   }
 
   #tell(id: string, news: News): void {
     for (const listener of this.#watchers.get(id) ?? []) listener(news);
-    if (news.kind === "changed") for (const listener of this.#watchers.get("") ?? []) listener(news);
   }
 }
 

@@ -1,10 +1,10 @@
 import { type Message, type OpenCall, pending, type PendingCall, type Tools } from "yieldagent";
 import { suspicious } from "yieldagent/show";
-import type { Status, Summary } from "./desk.ts";
+import type { Status, Summary, View } from "./desk.ts";
 import { inputs } from "./form.ts";
 import { html, type Html, prose, shown } from "./html.ts";
 import type { Session } from "./session.ts";
-import type { Case, Entry } from "./store.ts";
+import type { Entry } from "./store.ts";
 
 interface Layout {
   title: string;
@@ -51,7 +51,7 @@ ${problem && html`<p class="notice">${problem}</p>`}
 </main>`);
 }
 
-export function listPage(session: Session, lists: Record<Status, Summary[]>, page: number, now: number): string {
+export function listPage(session: Session, lists: Record<Status, Summary[]>, seen: string, page: number, now: number): string {
   const { waiting, running, failed, done } = lists;
   const size = 100;
   const pages = Math.max(1, Math.ceil(waiting.length / size));
@@ -60,7 +60,7 @@ export function listPage(session: Session, lists: Record<Status, Summary[]>, pag
 <strong>${line(request)}</strong>
 <span>${waiting.length > 0 && html`<b>${[...new Set(waiting)].join(", ")}</b> · `}${askedBy} · ${age(status === "done" ? changedAt : askedAt, now)}</span></a></li>`;
   const section = (title: string, rows: Summary[]): Html | false => rows.length > 0 && html`<section><h2>${title}</h2><ul class="rows">${rows.map(row)}</ul></section>`;
-  return layout({ title: waiting.length > 0 ? `(${waiting.length}) Inbox` : "Inbox", session, address: `/?page=${at}`, events: "/events" }, html`<main>
+  return layout({ title: waiting.length > 0 ? `(${waiting.length}) Inbox` : "Inbox", session, address: `/?page=${at}`, events: `/events?seen=${seen}` }, html`<main>
 <h1>${waiting.length > 0 ? html`${waiting.length} waiting for a decision` : "Nothing waits for you"}</h1>
 ${waiting.length > 0 && html`<ul class="rows">${waiting.slice((at - 1) * size, at * size).map(row)}</ul>`}
 ${pages > 1 && html`<nav>${at > 1 && html`<a href="/?page=${at - 1}">older</a>`} page ${at} of ${pages} ${at < pages && html`<a href="/?page=${at + 1}">newer</a>`}</nav>`}
@@ -80,11 +80,11 @@ export interface Draft {
   args: PendingCall["args"];
 }
 
-export function casePage(session: Session, { state, request, askedBy, askedAt, audit }: Case, status: Status, failure: string | undefined, tools: Tools<unknown, unknown>, now: number, notice?: string, draft?: Draft): string {
+export function casePage(session: Session, { found: { state, request, askedBy, askedAt, audit }, status, failure, seen }: View, tools: Tools<unknown, unknown>, now: number, notice?: string, draft?: Draft): string {
   const waiting = pending(state);
   const address = `/runs/${state.id}`;
   // What is said once stands outside of what the page renews.
-  return layout({ title: line(request), session, address, events: `${address}/events?seen=${state.revision}` }, html`${notice && html`<p id="notice" role="alert">${notice}</p>`}
+  return layout({ title: line(request), session, address, events: `${address}/events?seen=${seen}` }, html`${notice && html`<p id="notice" role="alert">${notice}</p>`}
 <main>
 <h1 class="request">${prose(request)}</h1>
 <p class="meta"><span class="chip ${status}">${STATUS[status]}</span> ${askedBy} asked ${age(askedAt, now)}</p>

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { AgentError, type Decision, pending, type PendingReason } from "yieldagent";
-import { AlreadyDecided, type Desk, type News } from "./desk.ts";
+import { AlreadyDecided, type Desk, type News, type View } from "./desk.ts";
 import { BadInput, readArgs } from "./form.ts";
 import { prose } from "./html.ts";
 import { casePage, type Draft, listPage, messagePage, signInPage } from "./page.ts";
@@ -52,6 +52,7 @@ export function inboxServer(desk: Desk, door: Door): Server {
 
     const asset = Object.hasOwn(assets, path) ? assets[path] : undefined;
     if (asset) return void response.writeHead(200, { "content-type": asset[0] }).end(asset[1]);
+    await desk.ready;
     if (path.startsWith("/api/")) return await api(request, response, path);
 
     const [, cookie] = /(?:^|; )inbox=([^;]+)/.exec(request.headers.cookie ?? "") ?? [];
@@ -70,14 +71,14 @@ export function inboxServer(desk: Desk, door: Door): Server {
 
     if (path === "/") {
       const lists = { waiting: desk.list("waiting"), running: desk.list("running"), failed: desk.list("failed"), done: desk.list("done") };
-      return send(response, 200, listPage(session, lists, Math.max(1, Number(query.get("page")) || 1), Date.now()));
+      return send(response, 200, listPage(session, lists, desk.seen(""), Math.max(1, Number(query.get("page")) || 1), Date.now()));
     }
-    if (path === "/events") return listen(request, response, "");
+    if (path === "/events") return listen(response, "", query.get("seen"));
     const [id, rest] = runIn(path);
-    const found = await load(id);
-    if (rest === "/events") return listen(request, response, id, Number(query.get("seen")) !== found.state.revision);
+    const view = await look(id);
+    if (rest === "/events") return listen(response, id, query.get("seen"));
     if (rest !== "") throw new Refusal(404, "There is no such page.");
-    showCase(response, 200, session, found);
+    showCase(response, 200, session, view);
   }
 
   /** What a signed-in person does. Each ends with a redirect, so that a reload does nothing again. */
@@ -86,12 +87,12 @@ export function inboxServer(desk: Desk, door: Door): Server {
     if (path === "/runs") return redirect(response, `/runs/${await desk.start(readRequest(form.get("request")), session.name)}`);
     const [id, rest] = runIn(path);
     if (rest === "/retry") {
-      await load(id);
-      void desk.retry(id);
+      await look(id);
+      await desk.retry(id);
       return redirect(response, `/runs/${id}`);
     }
     if (rest !== "/decide") throw new Refusal(404, "There is no such page.");
-    const found = await load(id);
+    const { found } = await look(id);
     const call = form.get("call") ?? "";
     const reason = form.get("reason") as PendingReason;
     let draft: Draft | undefined;
@@ -104,22 +105,21 @@ export function inboxServer(desk: Desk, door: Door): Server {
       await desk.decide(id, { who: session.name, call, reason, decision });
       redirect(response, `/runs/${id}`);
     } catch (error) {
-      const now = await load(id);
-      if (error instanceof AlreadyDecided) return showCase(response, 409, session, now, `${alreadyDecided(now, call)} What you sent changed nothing.`);
+      const now = await look(id);
+      if (error instanceof AlreadyDecided) return showCase(response, 409, session, now, `${alreadyDecided(now.found, call)} What you sent changed nothing.`);
       if (error instanceof BadInput || (error instanceof AgentError && error.code === "bad-decision")) return showCase(response, 422, session, now, `Not taken: ${prose(error.message)}`, draft);
       throw error;
     }
   }
 
-  function showCase(response: ServerResponse, status: number, session: Session, found: Case, notice?: string, draft?: Draft): void {
-    const { id } = found.state;
-    send(response, status, casePage(session, found, desk.status(id), desk.failure(id), desk.tools, Date.now(), notice, draft));
+  function showCase(response: ServerResponse, status: number, session: Session, view: View, notice?: string, draft?: Draft): void {
+    send(response, status, casePage(session, view, desk.tools, Date.now(), notice, draft));
   }
 
-  async function load(id: string): Promise<Case> {
-    const found = await desk.load(id);
-    if (!found) throw new Refusal(404, "There is no such run.");
-    return found;
+  async function look(id: string): Promise<View> {
+    const view = await desk.view(id);
+    if (!view) throw new Refusal(404, "There is no such run.");
+    return view;
   }
 
   function signIn(response: ServerResponse, form: URLSearchParams): void {
@@ -146,14 +146,14 @@ export function inboxServer(desk: Desk, door: Door): Server {
     }
     const id = /^\/api\/runs\/([\w-]+)$/.exec(path)?.[1];
     if (request.method !== "GET" || id === undefined) throw new Refusal(404, "There is only POST /api/runs and GET /api/runs/<id>.");
-    const { state } = await load(id);
+    const { found: { state }, status } = await look(id);
     const last = state.messages.at(-1);
-    const status = desk.status(id);
     sendJson(response, 200, { id, status, pending: pending(state), text: status === "done" ? (last?.content ?? null) : null });
   }
 
-  /** News as server-sent events, while somebody looks. `late`: the page is older than what is there. */
-  function listen(request: IncomingMessage, response: ServerResponse, id: string, late = false): void {
+  /** News as server-sent events, while somebody looks. `seen`: what the page shows already. */
+  function listen(response: ServerResponse, id: string, seen: string | null): void {
+    if (response.destroyed) return; // gone while the run was read: nothing would tell it any more
     response.writeHead(200, { "content-type": "text/event-stream" });
     const tell = (news: News): void => {
       // Somebody who doesn't read must not fill the memory; their browser comes again by itself.
@@ -161,10 +161,9 @@ export function inboxServer(desk: Desk, door: Door): Server {
       response.write(`data: ${JSON.stringify(news.kind === "text" ? { kind: "text", text: prose(news.text) } : news)}\n\n`);
     };
     response.write(": hello\n\n");
-    if (late) tell({ kind: "changed" });
-    const end = desk.watch(id, tell);
+    const end = desk.watch(id, seen, tell);
     const beat = setInterval(() => response.write(": still here\n\n"), 20_000);
-    request.on("close", () => {
+    response.on("close", () => {
       clearInterval(beat);
       end();
     });

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,6 +30,8 @@ export class Inbox {
       child.once("exit", (code) => reject(new Error(`the inbox ended with ${code}`)));
     });
     this.port = Number(/:(\d+),/.exec(line)?.[1]);
+    // Or a test would say of the one store what holds for the other.
+    if (existsSync(join(this.folder, "inbox.db")) !== isBuiltin("node:sqlite")) throw new Error("this is not the store that this Node should have");
   }
 
   async kill(): Promise<void> {
@@ -82,8 +85,20 @@ export class Inbox {
   }
 }
 
+/** A promise, and what settles it. */
+export class Signal<T = void> {
+  readonly promise: Promise<T>;
+  resolve!: (value: T) => void;
+  reject!: (error: Error) => void;
+
+  constructor() {
+    this.promise = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
+    this.promise.catch(() => {});
+  }
+}
+
 /** Looks again and again until it is so. */
-export async function until<T>(look: () => T | Promise<T>, milliseconds = 20_000): Promise<T> {
+export async function until<T>(look: () => T | Promise<T>, milliseconds = 60_000): Promise<T> {
   for (const end = Date.now() + milliseconds; ; ) {
     const found = await look();
     if (found) return found;

@@ -26,12 +26,12 @@ async function signedIn(inbox: Inbox, name: string): Promise<{ cookie: string; t
 }
 
 describe("the inbox", () => {
-  test(`with ${RUNS} runs that wait lists them in under 100 ms, and of ${CLIENTS} people who decide at once, each run by two, one wins and one is told`, { timeout: 180_000 }, async () => {
+  test(`with ${RUNS} runs that wait lists them in under 100 ms, and of ${CLIENTS} people who decide at once, each run by two, one wins and one is told`, { timeout: 600_000 }, async () => {
     const started = performance.now();
     const ids: string[] = [];
     await atOnce(CLIENTS, Array.from({ length: RUNS }, (_, i) => i), async (i) => void ids.push(await inbox.ask(`Where is order L-${i}?`)));
     const first = await signedIn(inbox, "Mia");
-    await until(async () => (await (await inbox.get("/", first.cookie)).text()).includes(`${RUNS} waiting for a decision`), 60_000);
+    await until(async () => (await (await inbox.get("/", first.cookie)).text()).includes(`${RUNS} waiting for a decision`), 120_000);
     const prepared = performance.now();
 
     const times: number[] = [];
@@ -55,7 +55,7 @@ describe("the inbox", () => {
     }));
     const decided = performance.now() - before;
     expect(answers).toEqual({ 303: RUNS, 409: RUNS });
-    await until(async () => (await (await inbox.get("/", first.cookie)).text()).includes("Nothing waits for you") && inbox.mails().length >= RUNS, 60_000);
+    await until(async () => (await (await inbox.get("/", first.cookie)).text()).includes("Nothing waits for you") && inbox.mails().length >= RUNS, 120_000);
     expect(inbox.mails().map(({ key }) => key).sort()).toEqual(ids.map((id) => `${id}/call_2_1`).sort());
     console.log(
       `${RUNS} runs to their pause in ${((prepared - started) / 1000).toFixed(1)} s; the list: median ${times[10]?.toFixed(1)} ms, slowest ${times.at(-1)?.toFixed(1)} ms; ` +
@@ -63,7 +63,7 @@ describe("the inbox", () => {
     expect(times[10]).toBeLessThan(100); // the slowest is printed: it tells more of the machine
   });
 
-  test("killed again and again at any moment it loses no run, and nothing that was approved happens twice", { timeout: 120_000 }, async () => {
+  test("killed again and again at any moment it loses no run, and nothing that was approved happens twice", async () => {
     const shop = new Inbox();
     const slow = { STAND_IN_DELAY: "1", TOOL_DELAY: "250" };
     try {

@@ -1,4 +1,5 @@
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { State } from "yieldagent";
@@ -46,6 +47,7 @@ describe("the store", () => {
     const all: string[] = [];
     for await (const { state } of store.all()) all.push(`${state.id} ${state.revision}`);
     expect(all.sort()).toEqual(["a 20", "b 0"]);
+    expect(files).toBe(!isBuiltin("node:sqlite"));
     if (files) expect([await readdir(join(runs, "b")), (await readdir(join(runs, "a"))).sort()]).toEqual([["000000000.json"], ["000000019.json", "000000020.json"]]);
     store.close();
   });

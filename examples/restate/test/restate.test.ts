@@ -1,16 +1,22 @@
 // The engine and the service as processes, and kill -9 for the service.
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Bar, type Row, timeline } from "../../timeline.ts";
 
 const here = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "yieldagent-restate-"));
 const ledger = join(folder, "ledger.txt");
 const lines = (): string[] => (existsSync(ledger) ? readFileSync(ledger, "utf8").trimEnd().split("\n") : []);
+/** With UPDATE people and payments take a moment, so that there is something to see in the picture. */
+const MOMENT = process.env["UPDATE"] ? 700 : 0;
+/** When the service lived. */
+const lives: Bar[] = [];
 let engine: ChildProcess;
 let service: ChildProcess;
 let [port, ingress, admin, node] = [0, 0, 0, 0];
@@ -24,16 +30,21 @@ async function freePort(): Promise<number> {
 }
 
 async function until<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
-  for (const end = Date.now() + 40_000; ; ) {
+  for (const end = Date.now() + 60_000; ; ) {
     const found = await Promise.resolve().then(look).catch(() => undefined);
     if (found) return found;
     if (Date.now() > end) throw new Error(`it did not come about: ${look}; ${lines().join(", ")}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
 }
 
-function startService(): ChildProcess {
-  return spawn(process.execPath, [join(here, "dist/service.cjs")], { cwd: here, env: { ...process.env, PORT: String(port), LEDGER: ledger, RESTATE_LOGGING: "ERROR" }, stdio: ["ignore", "ignore", "inherit"] });
+/** `moment`: how long a payment takes, in ms. */
+function startService(moment = MOMENT): ChildProcess {
+  const life: Bar = { from: Date.now(), to: Infinity, kind: "up" };
+  lives.push(life);
+  const child = spawn(process.execPath, [join(here, "dist/service.cjs")], { cwd: here, env: { ...process.env, PORT: String(port), LEDGER: ledger, MOMENT: String(moment), RESTATE_LOGGING: "ERROR" }, stdio: ["ignore", "pipe", "inherit"] });
+  child.stdout.once("data", () => (life.from = Date.now()));
+  return child;
 }
 
 async function kill(child: ChildProcess | undefined): Promise<void> {
@@ -41,12 +52,42 @@ async function kill(child: ChildProcess | undefined): Promise<void> {
   const ended = new Promise((resolve) => child.once("exit", resolve));
   child.kill("SIGKILL");
   await ended;
+  (lives.at(-1) as Bar).to = Date.now();
 }
 
 async function ask(path: string, body?: unknown): Promise<unknown> {
   const response = await fetch(`http://127.0.0.1:${ingress}/refunds/run-1/${path}`, { method: "POST", ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }) });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   return await response.json();
+}
+
+/** The journal that the engine kept of the run. */
+async function journal(): Promise<Entry[]> {
+  const query = "SELECT j.index, j.name, j.appended_at, j.entry_lite_json FROM sys_journal j JOIN sys_invocation i ON i.id = j.id WHERE i.target_handler_name = 'run' ORDER BY j.index";
+  const response = await fetch(`http://127.0.0.1:${admin}/query`, { method: "POST", headers: { "content-type": "application/json", accept: "application/json" }, body: JSON.stringify({ query }) });
+  return ((await response.json()) as { rows: Entry[] }).rows;
+}
+interface Entry {
+  name?: string;
+  appended_at: string;
+  entry_lite_json: string;
+}
+
+/** Each step of the journal: from when it was asked for until its answer was there for good. */
+function rowsOf(entries: readonly Entry[], begun: number): Row[] {
+  const read = entries.map(({ name = "", appended_at: at, entry_lite_json: json }) => ({ name, at: Date.parse(at) - begun, entry: JSON.parse(json) as Lite }));
+  return read.flatMap(({ name, at, entry: { Command: { Run: run, GetPromise: promise } = {} } }): Row[] => {
+    const asked = run ?? promise;
+    const answer = asked && read.find(({ entry }) => entry.Notification?.id.CompletionId === asked.completion_id);
+    if (!asked || !answer) return [];
+    const times = lines().filter((line) => line === name.replace("refund", "asked")).length;
+    const text = promise ? "a person decides" : times > 0 ? `asked ${times === 1 ? "once" : `${times} times`}, paid once` : undefined;
+    return [{ label: promise ? `promise ${promise.key}` : name, bars: [{ from: at, to: answer.at, kind: promise ? "person" : "work" }], ...(text !== undefined && { text }) }];
+  });
+}
+interface Lite {
+  Command?: { Run?: { completion_id: number }; GetPromise?: { completion_id: number; key: string } };
+  Notification?: { id: { CompletionId: number } };
 }
 
 const waiting = async (): Promise<{ id: string; args: unknown } | undefined> => ((await ask("pending")) as { id: string; args: unknown }[])[0];
@@ -75,13 +116,16 @@ test("killed in the middle of a tool and while it waits, the run goes on: the mo
   expect(first).toMatchObject({ tool: "refund", args: { order: "A-17", euros: 40 }, reason: "approval" });
   expect(lines()).toEqual(["model"]);
 
+  await sleep(MOMENT);
   await kill(service); // while it waits for people
-  service = startService();
+  service = startService(600_000);
   await expect(until(() => ask("decide", { call: first.id, decision: "yes" }).catch((error: Error) => error.message))).resolves.toContain("say { approved: true }");
+  await sleep(MOMENT);
   const [taken, late] = [await until(() => ask("decide", { call: first.id, decision: { approved: true } })), await ask("decide", { call: first.id, decision: { approved: false } })];
   expect([taken, late]).toEqual(["taken", "already decided"]);
 
   await until(() => lines().some((line) => line.startsWith("asked")));
+  await sleep(MOMENT);
   await kill(service); // in the middle of the refund
   expect(lines()).toEqual(["model", "asked run-1/call_1_1"]);
   service = startService();
@@ -91,9 +135,22 @@ test("killed in the middle of a tool and while it waits, the run goes on: the mo
     return found && found.id !== first.id ? found : undefined;
   });
   expect(lines()).toEqual(["model", "asked run-1/call_1_1", "asked run-1/call_1_1", "paid A-17 40", "model"]);
+  await sleep(MOMENT);
   await ask("decide", { call: second.id, decision: { approved: true, args: { order: "A-18", euros: 55 } } });
   const text = await (await fetch(`http://127.0.0.1:${ingress}/restate/workflow/refunds/run-1/attach`)).json();
   expect(text).toMatch(/^Both are settled: A-17: 40 € paid back; A-18: 55 € paid back/);
   expect(lines().slice(5)).toEqual(["asked run-1/call_2_1", "paid A-18 55", "model"]);
   expect(await ask("pending")).toEqual([]);
-}, 90_000);
+
+  const entries = await journal();
+  const begun = Date.parse(entries[0]?.appended_at ?? "");
+  const end = Date.now() - begun;
+  const rows = rowsOf(entries, begun);
+  expect(rows.map(({ label, text }) => [label, ...(text === undefined ? [] : [text])].join(": "))).toEqual([
+    "model 1", "promise call_1_1: a person decides", "refund run-1/call_1_1: asked 2 times, paid once", "model 2", "promise call_2_1: a person decides", "refund run-1/call_2_1: asked once, paid once", "model 3"]);
+  const bars = lives.map(({ from, to, kind }): Bar => ({ from: Math.max(0, from - begun), to: Math.min(end, to - begun), kind }));
+  const kills = bars.slice(0, -1).map(({ to }) => to);
+  for (const [row, kill] of [[rows[1], kills[0]], [rows[2], kills[1]]] as const) expect(row?.bars.some(({ from, to }) => kill !== undefined && from < kill && kill < to)).toBe(true);
+  const picture = timeline({ title: "The journal of one run, and when its service was alive", end, rows: [{ label: "service", bars }, ...rows], kills });
+  if (process.env["UPDATE"]) writeFileSync(join(here, "journal.svg"), picture);
+});
