@@ -106,21 +106,19 @@ export interface ReadCall {
 
 /**
  * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
- * empty `tool_calls` goes, each call gets a type and an id of its own (and not `__proto__`, which `decisions[id] = …`
- * would lose), and arguments that are no JSON object become `"{}"`. `ids` holds the ids of the conversation and gets the
- * new ones; with `step`, fresh ids are deterministic.
+ * empty `tool_calls` goes, each call gets a type and an id of its own (not `__proto__`, which `decisions[id] = …` would
+ * lose, nor one inside of another's), and arguments that are no JSON object become `"{}"`. `ids` holds the ids of the
+ * conversation and gets the new ones; with `step`, fresh ids are deterministic.
  */
 export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
   const calls: ReadCall[] = [];
   if (message.tool_calls === undefined) return { message, calls };
   let repaired = false;
-  // `a/b` is also what decisions name the call `b` inside of the call `a` by.
-  const nests = (a: string, b: string): boolean => a.startsWith(b) && a[b.length] === "/";
-  const isTaken = (id: string): boolean => ids.has(id) || calls.some((call) => nests(call.id, id) || nests(id, call.id));
+  const inner = innerIds((message.tool_calls ?? []).map(({ id }) => String(id)));
   const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
     let id = typeof call.id === "string" ? call.id : "";
-    if (!id || isTaken(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; isTaken(id); ) id += "x";
+    if (!id || ids.has(id) || inner.has(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
     ids.add(id);
     calls.push({ id, tool: call.function.name, args, error });
     const type = typeof call.type === "string" && call.type ? call.type : "function";
@@ -131,6 +129,23 @@ export function readCalls(message: Message, ids: Set<string>, step: number): { m
   if (!repaired && calls.length > 0) return { message, calls };
   const { tool_calls: _, ...rest } = message;
   return { message: keepMessage("bad-reply", "the reply", calls.length > 0 ? { ...rest, tool_calls: repairs } : rest), calls };
+}
+
+/**
+ * Of a reply's ids those that continue another one, or a fresh one, after a slash: decisions name the call `b` inside of
+ * the call `a` by `a/b`, and a call of that id beside it would be the same to them.
+ */
+function innerIds(ids: readonly string[]): Set<string> {
+  const inner = new Set<string>();
+  if (!ids.some((id) => id.includes("/"))) return inner;
+  let outer: string | undefined;
+  // In order, what begins with an id comes right after it.
+  for (const id of ids.filter(Boolean).map((id) => `${id}/`).sort()) {
+    if (outer === undefined || !id.startsWith(outer)) outer = id;
+    else if (id !== outer) inner.add(id.slice(0, -1));
+    if (/^call_\d+_\d+x*\/./.test(id)) inner.add(id.slice(0, -1));
+  }
+  return inner;
 }
 
 /** Reads arguments as strictly as they will be run: the whole text, one JSON object, nothing guessed or repaired. */

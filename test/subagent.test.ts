@@ -284,8 +284,9 @@ test("of two calls of a reply neither has an id that is inside of the other's", 
   const t = tool({ run: (_, { id }) => id });
   const ids = async (...given: string[]): Promise<string[]> => (await trace({ call: script(given.map((id) => toolCall("t", {}, id)), "done"), tools: { t } })).lines.filter((line) => line.startsWith("start")).map((line) => line.slice(6));
   expect(await ids("a", "a/b", "a/b/c")).toEqual(["a", "call_1_2", "call_1_3"]);
-  expect(await ids("a/b", "a", "ab", "a/c", "x/a")).toEqual(["a/b", "call_1_2", "ab", "a/c", "x/a"]);
-  expect(await ids("call_1_2/x", "")).toEqual(["call_1_2/x", "call_1_2x"]);
+  expect(await ids("a/b", "a", "ab", "a/c", "x/a")).toEqual(["call_1_1", "a", "ab", "call_1_4", "x/a"]);
+  expect(await ids("call_1_2/x", "")).toEqual(["call_1_1", "call_1_2"]);
+  expect(await ids("/", "/a", "a!", "a/", "a//")).toEqual(["/", "/a", "a!", "a/", "call_1_5"]);
 });
 
 describe("an agent as a tool", () => {
