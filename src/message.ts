@@ -114,10 +114,11 @@ export function readCalls(message: Message, ids: Set<string>, step: number): { m
   const calls: ReadCall[] = [];
   if (message.tool_calls === undefined) return { message, calls };
   let repaired = false;
-  const inner = innerIds((message.tool_calls ?? []).map(({ id }) => String(id)));
+  const given = (message.tool_calls ?? []).map(({ id }) => (typeof id === "string" ? id : ""));
+  const inner = innerIds(given);
   const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
-    let id = typeof call.id === "string" ? call.id : "";
+    let id = given[i] as string;
     if (!id || ids.has(id) || inner.has(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
     ids.add(id);
     calls.push({ id, tool: call.function.name, args, error });
