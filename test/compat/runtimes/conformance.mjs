@@ -120,6 +120,19 @@ const CASES = {
     equal(show({ "a\u202e": "\u001b[2J\ud800 ok\u200b", "b": [1, null] }), '{\n  "a\\u202e": "\\u001b[2J\\ud800 ok\\u200b",\n  "b": [\n    1,\n    null\n  ]\n}');
     equal(suspicious({ to: "p\u0430ypal" }), ['to: U+0430 looks like "a"']);
   },
+  "asks at the top for an agent inside of an agent, and goes on there from JSON": async ({ agent, collect, script, subagent, toolCall }) => {
+    const done = [];
+    const act = { needsApproval: true, run: async function* (_, { key }) { yield "half"; done.push(key); return "acted"; } };
+    const inside = (name, tool) => subagent({ call: script(toolCall(name, {}, "i"), `${name} is done`), tools: { [name]: tool }, messages: () => [user] });
+    const tools = { lead: inside("clerk", inside("act", act)) };
+    const call = script(toolCall("lead", {}, "o"), "ok");
+    const paused = await collect(agent({ call, tools, messages: [user], id: "r" }));
+    equal(paused.at(-1).pending, [{ id: "o/i/i", tool: "act", args: {}, reason: "approval", path: ["lead", "clerk"] }]);
+    const state = JSON.parse(JSON.stringify(paused.at(-1).state));
+    const rest = await collect(agent({ call, tools, state, decisions: { "o/i/i": true } }));
+    equal(rest.filter(({ type }) => type === "tool-progress").map(({ value }) => value.value?.value ?? value.value?.type ?? value.type), ["tool-start", "tool-start", "half", "tool-result", "message", "tool-result", "message"]);
+    equal([done, rest.at(-1).text], [["r/o/i/i"], "ok"]);
+  },
   "takes the tools of an MCP client": async ({ mcpTools }) => {
     const tools = await mcpTools({ listTools: async () => ({ tools: [{ name: "a.b", inputSchema: { type: "object" } }] }), callTool: async () => ({ content: [{ type: "text", text: "ok" }] }) });
     equal([Object.keys(tools), tools.a_b.needsApproval, await tools.a_b.run({}, { signal: new AbortController().signal })], [["a_b"], true, "ok"]);

@@ -1,3 +1,3 @@
-const lib = Object.assign({}, ...["", "/anthropic", "/mcp", "/openai", "/seal", "/show", "/testing"].map((path) => require(`yieldagent${path}`)));
+const lib = Object.assign({}, ...["", "/anthropic", "/mcp", "/openai", "/seal", "/show", "/subagent", "/testing"].map((path) => require(`yieldagent${path}`)));
 
 exports.run = async (origin) => (await import("./conformance.mjs")).conformance(lib, origin);
