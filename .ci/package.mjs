@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, posix, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -31,15 +31,30 @@ try {
   const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
 
   const entries = Object.keys(manifest.exports).filter((entry) => entry !== "./package.json");
-  const built = (file) => /^dist\/[\w-]+\.(js|cjs|d\.ts|d\.cts)(\.map)?$/.test(file);
-  check("the tarball holds", files.every((file) => built(file) || ["package.json", "README.md", "LICENSE"].includes(file)), files);
+  // The code and the types, maps of both, and the sources that the maps lead to.
+  const built = (file) => /^dist\/[\w-]+\.(js|cjs|d\.ts|d\.cts|js\.map|d\.cts\.map)$/.test(file);
+  check("the tarball holds", files.every((file) => built(file) || /^src\/[\w-]+\.ts$/.test(file) || ["package.json", "README.md", "LICENSE"].includes(file)), files);
+  const text = (file) => readFileSync(join(installed, file), "utf8");
+  const mapOf = (file) => /^\/\/# sourceMappingURL=(.*)$/m.exec(text(file))?.[1];
+  const mapped = files.filter((file) => /\.(js|cjs|d\.cts)$/.test(file));
+  check("code or types are without their map:", mapped.length > 0 && mapped.every((file) => files.includes(`dist/${mapOf(file)}`)), mapped);
+  const maps = files.filter((file) => file.endsWith(".map"));
+  check("a map is of no file:", maps.every((map) => mapped.some((file) => `dist/${mapOf(file)}` === map)), maps);
+  const lost = maps.filter((map) => {
+    const { sources, sourcesContent } = JSON.parse(text(map));
+    return sourcesContent || !sources.every((source) => files.includes(posix.join("dist", source)));
+  });
+  check("a map leads elsewhere than to the sources that are there:", lost.length === 0, lost);
   check("each entry point has its code and types for import and require:", entries.every((entry) =>
     ["import", "require"].every((kind) => ["types", "default"].every((what) => files.includes(manifest.exports[entry][kind][what].slice(2))))), entries);
   check("one package is installed:", readdirSync(join(folder, "node_modules")).filter((name) => !name.startsWith(".")).length === 1);
   check("it has dependencies:", !manifest.dependencies && !manifest.peerDependencies && !manifest.optionalDependencies);
   check("it has install scripts:", !Object.keys(manifest.scripts ?? {}).some((name) => /^((pre|post)?install|(pre|post)?prepare)$/.test(name)));
   const size = files.reduce((sum, file) => sum + statSync(join(installed, file)).size, 0);
-  check("it is larger than 300 kB:", size <= 300_000, size);
+  // As of 0.1, in kB: sources 174, code 105 for import and 105 for require, types 39, maps of code 77 and of types 23, README 32.
+  // Whitespace and syntax minified would be 59 less (and 9 of 166 packed), which isn't worth code that a stack trace without
+  // maps and an audit can't be read by.
+  check("it is larger than 600 kB:", size <= 600_000, size);
 
   // What isn't there can't be run.
   for (const entry of failures.length > 0 ? [] : entries) {
