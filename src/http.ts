@@ -239,7 +239,7 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
     if (!piece?.value) return decoder.decode() || undefined;
     bytes += piece.value.byteLength;
     if (bytes > MAX_BODY) throw new ModelError("the answer is larger than 256 MiB");
-    // No character goes on after an ASCII byte, and engines decode a text many times faster if nothing can follow it.
+    // No character goes on after an ASCII byte: what ends in one is decoded as a whole, which engines do several times faster.
     return decoder.decode(piece.value, { stream: !((piece.value.at(-1) as number) < 0x80) });
   };
   signal.addEventListener("abort", stop);
