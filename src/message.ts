@@ -105,22 +105,44 @@ export interface ReadCall {
 }
 
 /**
- * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
- * empty `tool_calls` goes, each call gets a type and an id of its own (not `__proto__`, which `decisions[id] = …` would
- * lose, nor one inside of another's), and arguments that are no JSON object become `"{}"`. `ids` holds the ids of the
- * conversation and gets the new ones; with `step`, fresh ids are deterministic.
+ * The ids of a conversation's calls. Each names one call and no other, now and later: a second one of that id would share
+ * its result and its approval. Decisions name the call `b` inside of the call `a` by `a/b`, so that none is inside of another.
  */
-export function readCalls(message: Message, ids: Set<string>, step: number): { message: Message; calls: ReadCall[] } {
+export class CallIds {
+  readonly #all = new Set<string>();
+  /** What stands before the slashes of those that have some. */
+  readonly #outer = new Set<string>();
+
+  /** Takes an id, unless it could be taken for another one, or is none that `decisions[id] = …` can hold. */
+  take(id: string): boolean {
+    if (id === "" || id === "__proto__" || this.#all.has(id) || this.#outer.has(id)) return false;
+    const outer: string[] = [];
+    for (let at = id.indexOf("/"); at >= 0; at = id.indexOf("/", at + 1)) {
+      outer.push(id.slice(0, at));
+      if (this.#all.has(id.slice(0, at)) || this.#outer.size + outer.length > MAX_OUTER) return false;
+    }
+    this.#all.add(id);
+    for (const one of outer) this.#outer.add(one);
+    return true;
+  }
+}
+
+/** Servers' ids have no slash, or a few; a model that gives millions must not cost their square. */
+const MAX_OUTER = 100_000;
+
+/**
+ * Reads the calls of an assistant message and repairs what would make a strict server refuse every later request: an
+ * empty `tool_calls` goes, each call gets a type and an id of its own, and arguments that are no JSON object become
+ * `"{}"`. `ids` gets the ids; with `step`, fresh ones are deterministic.
+ */
+export function readCalls(message: Message, ids: CallIds, step: number): { message: Message; calls: ReadCall[] } {
   const calls: ReadCall[] = [];
   if (message.tool_calls === undefined) return { message, calls };
   let repaired = false;
-  const given = (message.tool_calls ?? []).map(({ id }) => (typeof id === "string" ? id : ""));
-  const inner = innerIds(given);
   const repairs = (message.tool_calls ?? []).map((call, i) => {
     const { args, error } = parseArguments(call.function.arguments);
-    let id = given[i] as string;
-    if (!id || ids.has(id) || inner.has(id) || id === "__proto__") for (id = `call_${step}_${i + 1}`; ids.has(id); ) id += "x";
-    ids.add(id);
+    let id = typeof call.id === "string" ? call.id : "";
+    if (!ids.take(id)) for (id = `call_${step}_${i + 1}`; !ids.take(id); ) id += "x";
     calls.push({ id, tool: call.function.name, args, error });
     const type = typeof call.type === "string" && call.type ? call.type : "function";
     if (id === call.id && type === call.type && !error) return call;
@@ -130,23 +152,6 @@ export function readCalls(message: Message, ids: Set<string>, step: number): { m
   if (!repaired && calls.length > 0) return { message, calls };
   const { tool_calls: _, ...rest } = message;
   return { message: keepMessage("bad-reply", "the reply", calls.length > 0 ? { ...rest, tool_calls: repairs } : rest), calls };
-}
-
-/**
- * Of a reply's ids those that continue another one, or a fresh one, after a slash: decisions name the call `b` inside of
- * the call `a` by `a/b`, and a call of that id beside it would be the same to them.
- */
-function innerIds(ids: readonly string[]): Set<string> {
-  const inner = new Set<string>();
-  if (!ids.some((id) => id.includes("/"))) return inner;
-  let outer: string | undefined;
-  // In order, what begins with an id comes right after it.
-  for (const id of ids.filter(Boolean).map((id) => `${id}/`).sort()) {
-    if (outer === undefined || !id.startsWith(outer)) outer = id;
-    else if (id !== outer) inner.add(id.slice(0, -1));
-    if (/^call_\d+_\d+x*\/./.test(id)) inner.add(id.slice(0, -1));
-  }
-  return inner;
 }
 
 /** Reads arguments as strictly as they will be run: the whole text, one JSON object, nothing guessed or repaired. */

@@ -1,7 +1,7 @@
 import { type Decision, type PendingReason, REASONS } from "./decision.ts";
 import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
 import { type Args, check, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
-import { keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
+import { CallIds, keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
 import { readQuestions } from "./pause.ts";
 
 /** Everything a run knows. Plain JSON: store it, send it, go on from it with `agent({ state })`. */
@@ -151,8 +151,7 @@ export class Ledger {
   failed = false;
   #revision = 0;
   #usage: Totals = Object.freeze({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 });
-  /** Every call id of the conversation: a second call by the same id would share its result and its approval. */
-  readonly #ids = new Set<string>();
+  readonly #ids = new CallIds();
   /** The snapshot of this revision, once somebody has asked for it. */
   #snapshot: State | undefined;
   /** The snapshot's messages, good until one is added. */

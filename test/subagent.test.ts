@@ -280,13 +280,28 @@ describe("a pause", () => {
   });
 });
 
-test("of two calls of a reply neither has an id that is inside of the other's", async () => {
+test("a decision on a call inside, delivered again, is on no later call: no id is ever inside of another", async () => {
+  const ran: unknown[] = [];
+  const send = tool({ needsApproval: true, run: ({ to }) => { ran.push(to); return "sent"; } });
+  const clerk = subagent({ call: script(toolCall("send", { to: "Ann" }, "s"), "told"), tools: { send }, messages: () => [user] });
+  for (const [first, second] of [[toolCall("clerk", {}, "c"), toolCall("send", { to: "Eve" }, "c/s")], [toolCall("send", { to: "Bo" }, "c/s"), toolCall("clerk", {}, "c")]] as const) {
+    const call = script(first, second, "done");
+    const paused = await trace({ call, tools: { clerk, send } });
+    const asks = await trace({ call, tools: { clerk, send }, state: stored(paused.state), decisions: { "c/s": true } });
+    expect(() => agent({ call, tools: { clerk, send }, state: stored(asks.state), decisions: { "c/s": true } })).toThrow(expect.objectContaining({ code: "bad-decision" }));
+  }
+  expect(ran).toEqual(["Ann", "Bo"]);
+});
+
+test("of two calls neither has an id that is inside of the other's, whatever the model gives", async () => {
   const t = tool({ run: (_, { id }) => id });
   const ids = async (...given: string[]): Promise<string[]> => (await trace({ call: script(given.map((id) => toolCall("t", {}, id)), "done"), tools: { t } })).lines.filter((line) => line.startsWith("start")).map((line) => line.slice(6));
   expect(await ids("a", "a/b", "a/b/c")).toEqual(["a", "call_1_2", "call_1_3"]);
-  expect(await ids("a/b", "a", "ab", "a/c", "x/a")).toEqual(["call_1_1", "a", "ab", "call_1_4", "x/a"]);
-  expect(await ids("call_1_2/x", "")).toEqual(["call_1_1", "call_1_2"]);
+  expect(await ids("a/b", "a", "ab", "a/c", "x/a")).toEqual(["a/b", "call_1_2", "ab", "a/c", "x/a"]);
+  expect(await ids("call_1_2/x", "")).toEqual(["call_1_2/x", "call_1_2x"]);
   expect(await ids("/", "/a", "a!", "a/", "a//")).toEqual(["/", "/a", "a!", "a/", "call_1_5"]);
+  const many = "/".repeat(200_000);
+  expect(await ids(many, "b/c", `b${many}`)).toEqual(["call_1_1", "b/c", "call_1_3"]);
 });
 
 describe("an agent as a tool", () => {
