@@ -1,6 +1,7 @@
 // The crash matrix, simulated: every plan is killed at every point and at every pair of points, saves are lost, and saves
 // land that are reported lost. The world checks the rules at every moment; here, that every way ends like the whole run.
-import { agent, type AgentRun, type State, tool } from "yieldagent";
+import { agent, type AgentRun, pending, type State, type Tool, tool } from "yieldagent";
+import { collect, script, toolCall } from "yieldagent/testing";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keyOf } from "./model.ts";
@@ -215,4 +216,31 @@ test("without compare-and-set two processes run the same call: the harness sees 
     for (let seed = 0; seed < 20; seed++) if (twice((await rivals(MATRIX["every kind of tool in one reply"] as Plan, text, SEED + seed, false)).effects).length > 0) seen++;
   }
   expect(seen).toBeGreaterThan(0);
+});
+
+/** A tool that is cut off while it runs, and the state that is left. */
+async function cutOff(made: Tool, cut: AbortController): Promise<State> {
+  const run = agent({ call: script(toolCall("t", {}, "c")), tools: { t: made }, messages: [{ role: "user", content: "go" }], id: "r", signal: cut.signal });
+  await collect(run).catch(() => {});
+  return JSON.parse(JSON.stringify(run.state)) as State;
+}
+
+test("a tool that isn't resumable is asked about after a crash, whatever it has kept", async () => {
+  const cut = new AbortController();
+  const state = await cutOff(tool({ run: async (_, { keep }) => { await keep("half of it"); cut.abort(); return new Promise(() => {}); } }), cut);
+  expect(state.calls).toMatchObject([{ id: "c", status: "started", data: "half of it" }]);
+  let entered = 0;
+  const steps = await collect(agent({ call: script(toolCall("t", {}, "c")), tools: { t: tool({ run: () => entered++ }) }, state, recover: true }));
+  expect([entered, steps.map((step) => step.type), pending((steps[0] as { state: State }).state)]).toEqual([0, ["approval-needed"], [{ id: "c", tool: "t", args: {}, reason: "interrupted" }]]);
+});
+
+test("what a resumable tool makes of the end of its run is not its result: it is entered again, with what it kept", async () => {
+  const cut = new AbortController();
+  const state = await cutOff(tool({ resumable: true, run: async (_, { keep }) => { await keep("half of it"); cut.abort(); return "cut short"; } }), cut);
+  const own = new AbortController();
+  const at = await cutOff(tool({ resumable: true, run: () => (own.abort(), "cut short") }), own);
+  expect([state, at].map(({ calls }) => calls.map(({ status, data }) => [status, data]))).toEqual([[["started", "half of it"]], [["started", undefined]]]);
+  const seen: unknown[] = [];
+  for (const from of [state, at]) await collect(agent({ call: script(toolCall("t", {}, "c"), "ok"), tools: { t: tool({ resumable: true, run: (_, { data, recover }) => void seen.push([data, recover]) }) }, state: from, recover: true }));
+  expect(seen).toEqual([["half of it", true], [undefined, true]]);
 });
