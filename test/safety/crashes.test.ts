@@ -116,11 +116,11 @@ if (SAFETY_PLAN !== undefined) {
 
   test.each(Object.entries(NESTED))("%s: the same with agents as tools", async (name, plan) => {
     const before = schedules;
-    await everyPair(plan, Infinity, false, [1, 3][Object.keys(NESTED).indexOf(name)] ?? 150);
+    await everyPair(plan, Infinity, false, [1, 6][Object.keys(NESTED).indexOf(name)] ?? 150);
     inside += schedules - before;
   });
 
-  test.each(Object.entries(NESTED))("%s: the same with agents as tools, with a store that is fed between the steps", async (_, plan) => {
+  test.each(SCALE < 1 ? [] : Object.entries(NESTED))("%s: the same with agents as tools, with a store that is fed between the steps", async (_, plan) => {
     const before = schedules;
     await everyPair(plan, Infinity, true, 300);
     inside += schedules - before;
@@ -130,7 +130,7 @@ if (SAFETY_PLAN !== undefined) {
     const careful = plans(undefined, ["approve", "reject", "edit", "answer"], 2).map((plan) => everyCall(plan, (call) => ({ ...call, after: "truth" })));
     const before = schedules;
     const enough = schedules + (SCALE > 1 ? 5 * count * SCALE : Math.ceil(count * SCALE));
-    for (let seed = SEED; schedules < enough; seed++) for (const plan of fc.sample(careful, { seed, numRuns: 10 })) await everyPair(plan, enough, false, plans === nested ? 40 : 1);
+    for (let seed = SEED; schedules < enough; seed++) for (const plan of fc.sample(careful, { seed, numRuns: 10 })) if (plans !== nested || schedules < enough) await everyPair(plan, enough, false, plans === nested ? 40 : 1);
     if (plans === nested) inside += schedules - before;
   });
 
