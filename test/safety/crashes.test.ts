@@ -1,15 +1,22 @@
 // The crash matrix, simulated: every plan is killed at every point and at every pair of points, saves are lost, and saves
 // land that are reported lost. The world checks the rules at every moment; here, that every way ends like the whole run.
-import { agent, type AgentRun, type State, tool } from "yieldagent";
+import { agent, type AgentRun, pending, type State, type Tool, tool } from "yieldagent";
+import { collect, script, toolCall } from "yieldagent/testing";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { IDEMPOTENT, modelOf, type Plan, planned, plans } from "./plan.ts";
+import { keyOf } from "./model.ts";
+import { everyCall, IDEMPOTENT, modelOf, nested, type Plan, planned, plans } from "./plan.ts";
 import { figure, random, SCALE, SEED } from "./scale.ts";
 import { equal, fail, type Fault, live, type Schedule, type Told } from "./world.ts";
 
 beforeAll(() => console.log(`SAFETY_SEED=${SEED}`));
 let schedules = 0;
-afterAll(() => figure("simulated crashes", schedules));
+/** Those of them with agents as tools. */
+let inside = 0;
+afterAll(() => {
+  figure("simulated crashes", schedules);
+  figure("simulated crashes with agents as tools", inside);
+});
 
 const MATRIX: Readonly<Record<string, Plan>> = {
   "every kind of tool in one reply": { policy: "none", replies: [{ calls: [planned("gated", 1), planned("free", 2), planned("idem", 3), planned("human", 4)] }] },
@@ -22,11 +29,30 @@ const MATRIX: Readonly<Record<string, Plan>> = {
   "what can't run": { policy: "none", replies: [{ calls: [planned("missing", 1), planned("free", 2, { args: "{" }), planned("gated", 3, { id: "__proto__" })] }] },
 };
 
+/** One reply, and what happens inside of the agents that it calls. */
+const reply = (calls: Plan["replies"][number]["calls"], teams: Plan["teams"] = {}, more: Partial<Plan> = {}): Plan => ({ policy: "none", replies: [{ calls }], teams, ...more });
+
+/** The same with agents as tools, two and three deep. The first is tried with every pair of points, the others with some. */
+const NESTED: Readonly<Record<string, Plan>> = {
+  "a gated call inside of an agent": reply([planned("team", 1)], { team: reply([planned("gated", 2)]) }),
+  "a call three deep": reply([planned("team", 1)], { team: reply([planned("team", 2)], { team: reply([planned("free", 3)]) }) }),
+  "a gated call three deep, beside an idempotent one": reply([planned("team", 1)], { team: reply([planned("team", 2), planned("idem", 3)], { team: reply([planned("gated", 4)]) }) }),
+  "two agents in parallel": reply([planned("team", 1), planned("other", 2)], { team: reply([planned("gated", 3)]), other: reply([planned("slow", 4)]) }),
+  "two agents three deep in parallel, beside a gated call": reply([planned("team", 1), planned("other", 2), planned("gated", 3)], {
+    team: reply([planned("team", 4)], { team: reply([planned("gated", 5)]) }),
+    other: reply([planned("other", 6)], { other: reply([planned("free", 7)]) }),
+  }),
+  "the same agent twice, one after the other, with an edit and a rejection inside": reply([planned("team", 1), planned("team", 2)], { team: reply([planned("gated", 3, { verdict: "edit" }), planned("both", 4, { verdict: "reject" })]) }, { concurrency: 1 }),
+  "an agent that needs approval and pauses twice, some of it decided later": reply([planned("boss", 1, { verdict: "edit" })], {
+    boss: { policy: "none", replies: [{ calls: [planned("gated", 2, { verdict: "later" }), planned("gated", 3)] }, { calls: [planned("human", 12), planned("free", 13)], streams: true }] },
+  }),
+};
+
 /** The faults that can happen at a point. */
 function faultsOf(point: string): readonly Fault[] {
   if (point === "save asked") return ["kill", "lost", "abort"];
   if (point === "save landed") return ["kill", "landed", "abort"];
-  return /^(message|tool-start|tool-result|text)$/.test(point) ? ["kill", "break", "abort"] : ["kill", "abort"];
+  return /^(message|tool-start|tool-progress|tool-result|text)$/.test(point) ? ["kill", "break", "abort"] : ["kill", "abort"];
 }
 
 /** Runs a plan with these faults and compares its end with the whole run's. */
@@ -44,23 +70,26 @@ async function crash(plan: Plan, schedule: Schedule, whole: Told, stepFed: boole
     }
     for (const [key, count] of effects) if (count === 0) fail(`${key} never took effect`);
     // A tool that always fails is told otherwise by a person who saw that it took effect.
-    const comparable = (messages: Told["messages"]) => messages.filter(({ tool_call_id: id }) => !failing.has(id));
-    const failing = new Set<unknown>(whole.entries.filter(({ tool }) => tool === "fails").map(({ id }) => id));
-    if (!equal(comparable(told.messages), comparable(whole.messages))) fail(`it ended with ${JSON.stringify(told.messages)} instead of ${JSON.stringify(whole.messages)}`);
+    const failing = new Set(whole.entries.filter(({ tool }) => tool === "fails").map(({ key }) => key));
+    const comparable = ({ messages, inside }: Told) => [...inside].concat([["r", messages]]).sort().map(([run, said]) => [run, said.filter(({ tool_call_id: id = "" }) => !failing.has(keyOf(run, id)))]);
+    if (!equal(comparable(told), comparable(whole))) fail(`it ended with ${JSON.stringify(comparable(told))} instead of ${JSON.stringify(comparable(whole))}`);
     return told;
   } catch (error) {
     throw new Error(`${(error as Error).message}\nreplay: SAFETY_PLAN='${JSON.stringify(plan)}' SAFETY_SCHEDULE='${JSON.stringify(schedule)}'${stepFed ? " SAFETY_STEPFED=1" : ""} npm run test:safety -- crashes`, { cause: error });
   }
 }
 
-/** A plan at every point with every fault, and at every pair of points with a kill at the second (not for a planted bug: one is enough). */
-async function everyPair(plan: Plan, limit = Infinity, stepFed = false): Promise<void> {
+/**
+ * A plan at every point with every fault, and at every pair of points with a kill at the second (not for a planted bug: one
+ * is enough); with a `stride`, at every so many-th second one, from another one on for each first.
+ */
+async function everyPair(plan: Plan, limit = Infinity, stepFed = false, stride = 1): Promise<void> {
   const whole = await live(plan, { stepFed });
   for (let first = 1; first <= whole.points.length; first++) {
     for (const fault of faultsOf(whole.points[first - 1] as string)) {
       const once = await crash(plan, { [first]: fault }, whole, stepFed);
       if (fault === "abort" || fault === "break" || SCALE < 1) continue;
-      for (let second = first + 1; second <= once.points.length; second++) {
+      for (let second = first + 1 + ((first + SEED) % stride); second <= once.points.length; second += stride) {
         if (schedules >= limit) return;
         await crash(plan, { [first]: fault, [second]: "kill" }, whole, stepFed);
       }
@@ -85,10 +114,24 @@ if (SAFETY_PLAN !== undefined) {
     await everyPair(plan, Infinity, true);
   });
 
-  test("generated plans, killed at every point and every pair of points", async () => {
-    const careful = plans(undefined, ["approve", "reject", "edit", "answer"], 2).map((plan) => ({ ...plan, replies: plan.replies.map((reply) => ({ ...reply, calls: reply.calls.map((call) => ({ ...call, after: "truth" as const })) })) }));
-    const enough = schedules + (SCALE > 1 ? 10_000 * SCALE : Math.ceil(2000 * SCALE));
-    for (let seed = SEED; schedules < enough; seed++) for (const plan of fc.sample(careful, { seed, numRuns: 10 })) await everyPair(plan, enough);
+  test.each(Object.entries(NESTED))("%s: the same with agents as tools", async (name, plan) => {
+    const before = schedules;
+    await everyPair(plan, Infinity, false, [1, 6][Object.keys(NESTED).indexOf(name)] ?? 150);
+    inside += schedules - before;
+  });
+
+  test.each(SCALE < 1 ? [] : Object.entries(NESTED))("%s: the same with agents as tools, with a store that is fed between the steps", async (_, plan) => {
+    const before = schedules;
+    await everyPair(plan, Infinity, true, 300);
+    inside += schedules - before;
+  });
+
+  test.each([["generated plans", plans, 2000], ["generated plans with agents as tools", nested, 300]] as const)("%s, killed at every point and every pair of points", async (_, plans, count) => {
+    const careful = plans(undefined, ["approve", "reject", "edit", "answer"], 2).map((plan) => everyCall(plan, (call) => ({ ...call, after: "truth" })));
+    const before = schedules;
+    const enough = schedules + (SCALE > 1 ? 5 * count * SCALE : Math.ceil(count * SCALE));
+    for (let seed = SEED; schedules < enough; seed++) for (const plan of fc.sample(careful, { seed, numRuns: 10 })) if (plans !== nested || schedules < enough) await everyPair(plan, enough, false, plans === nested ? 40 : 1);
+    if (plans === nested) inside += schedules - before;
   });
 
   test("without the write-ahead a crash makes a call take effect twice: the harness sees it", async () => {
@@ -100,6 +143,16 @@ if (SAFETY_PLAN !== undefined) {
     }
     expect(caught.length).toBeGreaterThan(0);
     expect(new Set(caught)).toEqual(new Set(["world: free c2 is entered 2 times", "world: gated c1 is entered 2 times"]));
+  });
+
+  test("the same three deep: what agents inside start must be saved before it runs, and the harness sees where it isn't", async () => {
+    const plan = NESTED["a gated call three deep, beside an idempotent one"] as Plan;
+    const caught: string[] = [];
+    const whole = await live(plan);
+    for (let point = 1; point <= whole.points.length; point++) {
+      await live(plan, { schedule: { [point]: "kill" }, withoutWriteAhead: true }).catch((error: Error) => caught.push(error.message));
+    }
+    expect(new Set(caught)).toEqual(new Set(["world: gated c4 is entered 2 times"]));
   });
 }
 
@@ -163,4 +216,31 @@ test("without compare-and-set two processes run the same call: the harness sees 
     for (let seed = 0; seed < 20; seed++) if (twice((await rivals(MATRIX["every kind of tool in one reply"] as Plan, text, SEED + seed, false)).effects).length > 0) seen++;
   }
   expect(seen).toBeGreaterThan(0);
+});
+
+/** A tool that is cut off while it runs, and the state that is left. */
+async function cutOff(made: Tool, cut: AbortController): Promise<State> {
+  const run = agent({ call: script(toolCall("t", {}, "c")), tools: { t: made }, messages: [{ role: "user", content: "go" }], id: "r", signal: cut.signal });
+  await collect(run).catch(() => {});
+  return JSON.parse(JSON.stringify(run.state)) as State;
+}
+
+test("a tool that isn't resumable is asked about after a crash, whatever it has kept", async () => {
+  const cut = new AbortController();
+  const state = await cutOff(tool({ run: async (_, { keep }) => { await keep("half of it"); cut.abort(); return new Promise(() => {}); } }), cut);
+  expect(state.calls).toMatchObject([{ id: "c", status: "started", data: "half of it" }]);
+  let entered = 0;
+  const steps = await collect(agent({ call: script(toolCall("t", {}, "c")), tools: { t: tool({ run: () => entered++ }) }, state, recover: true }));
+  expect([entered, steps.map((step) => step.type), pending((steps[0] as { state: State }).state)]).toEqual([0, ["approval-needed"], [{ id: "c", tool: "t", args: {}, reason: "interrupted" }]]);
+});
+
+test("what a resumable tool makes of the end of its run is not its result: it is entered again, with what it kept", async () => {
+  const cut = new AbortController();
+  const state = await cutOff(tool({ resumable: true, run: async (_, { keep }) => { await keep("half of it"); cut.abort(); return "cut short"; } }), cut);
+  const own = new AbortController();
+  const at = await cutOff(tool({ resumable: true, run: () => (own.abort(), "cut short") }), own);
+  expect([state, at].map(({ calls }) => calls.map(({ status, data }) => [status, data]))).toEqual([[["started", "half of it"]], [["started", undefined]]]);
+  const seen: unknown[] = [];
+  for (const from of [state, at]) await collect(agent({ call: script(toolCall("t", {}, "c"), "ok"), tools: { t: tool({ resumable: true, run: (_, { data, recover }) => void seen.push([data, recover]) }) }, state: from, recover: true }));
+  expect(seen).toEqual([["half of it", true], [undefined, true]]);
 });

@@ -9,12 +9,13 @@ import type { Message, State } from "yieldagent";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startPostgres } from "./postgres.ts";
 import { figure, random, SCALE, SEED } from "./scale.ts";
+import { eachInside } from "./world.ts";
 // @ts-expect-error: plain JavaScript, for the processes to share
 import { open } from "./store.mjs";
 
 interface Where { kind: "sqlite" | "postgres"; at: string }
 interface Store { create(): Promise<void>; load(id: string): Promise<string | undefined>; history(id: string): Promise<State[]>; save(state: State): Promise<void>; close(): Promise<void> }
-interface Task { id: string; ledger: string; killAt?: number; variant?: string; barrier?: boolean; lease?: number; name?: string; replies?: number; trace?: string }
+interface Task { id: string; ledger: string; killAt?: number; variant?: string; barrier?: boolean; lease?: number; name?: string; replies?: number; deep?: boolean; trace?: string }
 interface Line { what: "entered" | "acted"; key: string; args?: unknown }
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -28,10 +29,15 @@ beforeAll(() => {
   console.log(`SAFETY_SEED=${SEED}`);
   if (!existsSync(join(here, "../../dist/index.js"))) throw new Error("the processes run the built package: npm run build");
 });
+/** Those of them of agents inside of agents. */
+let inside = 0;
 afterAll(() => {
   if (typeof server !== "string") server.stop();
   rmSync(folder, { recursive: true, force: true });
-  if (places.length === 2) figure("real kills", kills);
+  if (places.length === 2) {
+    figure("real kills", kills);
+    figure("real kills three deep", inside);
+  }
 });
 
 /** Starts a worker. Returns how it ended: `end`, or the signal that killed it. */
@@ -137,6 +143,64 @@ describe.each(places)("against $kind", (where) => {
     await Promise.all(places);
     await checkEnd(store, task.id, task.ledger, whole);
     expect(kills - before).toBeGreaterThanOrEqual(15);
+  });
+
+  test("three deep, killed at every point, and again in the life after it: each call inside takes effect once, as approved, and the run ends the same", async () => {
+    const calm = { ...fresh(), deep: true };
+    const trace = `${calm.ledger}-points`;
+    expect(await worker(where, { ...calm, trace })).toBe("end");
+    const points = readFileSync(trace, "utf8").trim().split("\n");
+    const { messages: whole } = JSON.parse((await store.load(calm.id)) as string) as State;
+    expect(whole.map(({ role, content }) => `${role} ${content}`)).toEqual(["user go", "assistant null", "tool done inside", "assistant done"]);
+    const before = kills;
+    const draw = random(SEED);
+    const check = async ({ id, ledger }: { id: string; ledger: string }): Promise<void> => {
+      const history = await store.history(id);
+      expect(history.map(({ revision }) => revision)).toEqual(history.map((_, i) => i + 1));
+      expect(history.at(-1)?.messages).toEqual(whole);
+      const last = new Map<string, State>();
+      for (const state of history) eachInside(state, (one) => {
+        const before = last.get(one.id);
+        expect(one.messages.slice(0, before?.messages.length ?? 0)).toEqual(before?.messages ?? []);
+        last.set(one.id, one);
+        for (const { tool, status, decision } of one.calls) if (tool === "gated" && status === "started") expect(decision, "a gated call starts only with a decision").toBeDefined();
+      });
+      expect([...last].map(([of, { messages }]) => [of.slice(id.length), messages.length])).toEqual([["/lead0", 5], ["/lead0/one0", 5], ["/lead0/other0", 4]]);
+      const { [`${id}/lead0/one0/idem0`]: idem = 0, ...once } = effectsOf(ledger);
+      expect(once).toEqual({ [`${id}/lead0/one0/gated0`]: 1, [`${id}/lead0/other0/free0`]: 1 });
+      expect(idem).toBeGreaterThanOrEqual(1);
+      for (const { key, args, what } of linesOf(ledger)) if (what === "acted" && key.endsWith("/gated0")) expect(args).toEqual({ turn: 0, edited: true });
+    };
+    await check(calm);
+    // Against SQLite every point but those around a save, of which a push takes some; against PostgreSQL, which is no
+    // other to an agent, only those where a tool is inside.
+    const chosen = points.flatMap((what, i) => (SCALE > 1 || what.startsWith("tool ") || (where.kind === "sqlite" && (!what.startsWith("save ") || (i + SEED) % 9 === 0)) ? [i + 1] : []));
+    const one = async (first: number): Promise<void> => {
+      const second = 1 + Math.floor(draw() * (points.length - first + 1));
+      const task = { ...fresh(), deep: true };
+      try {
+        expect(await worker(where, { ...task, killAt: first })).toBe("SIGKILL");
+        await worker(where, { ...task, killAt: second }); // it may come to its end before that point
+        expect(await worker(where, task)).toBe("end");
+        await check(task);
+      } catch (error) {
+        throw new Error(`SAFETY_SEED=${SEED}: ${where.kind}, three deep, killed at ${first} (${points[first - 1]}), then at ${second}: ${(error as Error).message}`, { cause: error });
+      }
+    };
+    for (let i = 0; i < chosen.length; i += 2) await Promise.all(chosen.slice(i, i + 2).map(one));
+    inside += kills - before;
+    expect(kills - before).toBeGreaterThanOrEqual(chosen.length);
+  });
+
+  test("three deep without the write-ahead, a call inside that was killed after its effect runs again: the harness sees the second effect", async () => {
+    const calm = { ...fresh(), deep: true, variant: "no write-ahead" };
+    const trace = `${calm.ledger}-points`;
+    await worker(where, { ...calm, trace });
+    const acted = readFileSync(trace, "utf8").trim().split("\n").lastIndexOf("tool acted") + 1; // after the idempotent one
+    const task = { ...fresh(), deep: true, variant: "no write-ahead" };
+    expect(await worker(where, { ...task, killAt: acted })).toBe("SIGKILL");
+    await worker(where, task);
+    expect(effectsOf(task.ledger)).toMatchObject({ [`${task.id}/lead0/other0/free0`]: 2 });
   });
 
   /** Two processes that have both read the row of a call that is ready when they are let go. Returns how often it took effect. */

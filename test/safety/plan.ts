@@ -18,6 +18,8 @@ export interface Plan {
   readonly replies: readonly { readonly calls: readonly PlannedCall[]; readonly cut?: boolean; readonly streams?: boolean }[];
   readonly policy: Policy;
   readonly concurrency?: number | undefined;
+  /** Tools that are agents themselves, by name, and what happens inside of each. Those in `BOSSES` need approval. */
+  readonly teams?: Readonly<Record<string, Plan>> | undefined;
 }
 
 /** The caller's policy: none, no objection, what it does to some calls, or what is no answer at all. */
@@ -25,6 +27,7 @@ export type Policy = "none" | "agrees" | "approves" | "denies-free" | "doubts-fr
 
 export const NAMES = ["free", "gated", "human", "idem", "both", "fails", "slow", "cond", "typed", "missing", "constructor", "__proto__"] as const;
 export const IDEMPOTENT: readonly string[] = ["idem", "both"];
+export const BOSSES: readonly string[] = ["boss"];
 const VERDICTS = ["approve", "reject", "edit", "answer", "later", "interject"] as const;
 
 /** A call that fits in a list of calls, with arguments that say which it is. */
@@ -52,6 +55,36 @@ export function plans(names: readonly string[] = NAMES, verdicts: readonly Plann
     policy: fc.constantFrom<Policy>("none", "none", "agrees", "approves", "denies-free", "doubts-free", "throws", "muddles"),
     concurrency: fc.constantFrom(undefined, undefined, 1, 2),
   });
+}
+
+/**
+ * Such plans inside of agents that are tools, two or three deep: a reply of the outermost has at least one of them, and
+ * often some in parallel, one of which needs approval, beside calls of the other kinds.
+ */
+export function nested(names: readonly string[] = NAMES, verdicts: readonly PlannedCall["verdict"][] = VERDICTS, replies = 2): fc.Arbitrary<Plan> {
+  const around = (inside: fc.Arbitrary<Plan>, most: number): fc.Arbitrary<Plan> =>
+    fc.tuple(plans([...names, "team", "team", "boss", "other"], verdicts, most), inside, plans(names, verdicts, 1), fc.constantFrom("", "a", "b", "t/e%am", undefined), fc.constantFrom(...verdicts))
+      .map(([outer, team, other, id, verdict]) => ({
+        ...outer,
+        replies: outer.replies.map((reply, i) => (i > 0 ? reply : { ...reply, cut: false, calls: [{ name: "team", args: '{"n":9}', id, verdict, after: "truth" as const }, ...reply.calls.slice(0, 2)] })),
+        teams: { team, boss: team, other },
+      }));
+  const two = around(plans(names, verdicts, Math.min(replies, 2)), 2);
+  return fc.oneof(two, around(around(plans(names, verdicts, 1), 1), 1));
+}
+
+/** The plan with each of its calls, at every depth, changed. */
+export function everyCall(plan: Plan, change: (call: PlannedCall) => PlannedCall): Plan {
+  const replies = plan.replies.map((reply) => ({ ...reply, calls: reply.calls.map(change) }));
+  return { ...plan, replies, ...(plan.teams && { teams: Object.fromEntries(Object.entries(plan.teams).map(([name, inside]) => [name, everyCall(inside, change)])) }) };
+}
+
+/** What was planned of the i-th open call of a state, and the reply that it is of. */
+export function plannedAt(plan: Plan, { messages }: { readonly messages: readonly Message[] }, i: number): { call: PlannedCall; cut: boolean | undefined } {
+  const reply = plan.replies[messages.filter(({ role }) => role === "assistant").length - 1];
+  const call = reply?.calls[i];
+  if (!call) throw new Error(`no plan for call ${i}`);
+  return { call, cut: reply.cut };
 }
 
 /** The model: the n-th reply of the plan for a conversation with n - 1 assistant messages, then a text. */

@@ -1,7 +1,7 @@
 import type { ViteUserConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-const EYES = { rules: "test/{agent,cases,decision,state,tool}.test.ts", simulated: "test/safety/{properties,crashes}.test.ts" };
+const EYES = { rules: "test/{agent,cases,decision,state,subagent,tool}.test.ts", simulated: "test/safety/{properties,crashes}.test.ts" };
 const only = process.env["SAFETY_EYES"] as keyof typeof EYES | undefined;
 
 // What planted bugs are tried against: the tests of the rules, the properties and the simulated crashes, in one process;

@@ -2,9 +2,10 @@
 // told comes as JSON in its first argument. Tools act by a line in a ledger that is flushed to disk before they return.
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { agent, pending, tool } from "../../dist/index.js";
+import { subagent } from "../../dist/subagent.js";
 import { open } from "./store.mjs";
 
-const { store: where, id, ledger, killAt = 0, variant = "", barrier = false, lease = 0, name = "w", replies = 1, trace } = JSON.parse(process.argv[2]);
+const { store: where, id, ledger, killAt = 0, variant = "", barrier = false, lease = 0, name = "w", replies = 1, deep = false, trace } = JSON.parse(process.argv[2]);
 const store = await open(where);
 
 let points = 0;
@@ -31,13 +32,24 @@ const run = async (args, { id, key }) => {
   at("tool acted");
   return `did ${id}`;
 };
-const tools = { free: tool({ run }), gated: tool({ needsApproval: true, run }), idem: tool({ idempotent: true, run }), human: tool({}) };
+const plain = { free: tool({ run }), gated: tool({ needsApproval: true, run }), idem: tool({ idempotent: true, run }), human: tool({}) };
+/** An agent that asks for each of these once, all at a time. */
+const team = (tools, ...names) => subagent({ tools, call: asksFor(names), messages: () => [{ role: "user", content: "go" }] });
+function asksFor(names) {
+  return async (messages) => {
+    at("model inside asked");
+    if (messages.length > 1) return { role: "assistant", content: "done inside" };
+    return { role: "assistant", content: null, tool_calls: names.map((tool) => ({ id: `${tool}0`, type: "function", function: { name: tool, arguments: '{"turn":0}' } })) };
+  };
+}
+// Three deep: a lead has two specialists at a time, one of which has a gated tool, the other a plain one.
+const tools = deep ? { lead: team({ one: team(plain, "gated", "idem"), other: team(plain, "free") }, "one", "other") } : plain;
 
 const call = async (messages) => {
   at("model asked");
   const turn = messages.filter(({ role }) => role === "assistant").length;
   if (turn >= replies) return { role: "assistant", content: "done" };
-  const names = ["gated", "free", "idem", ...(turn === 0 ? ["human"] : [])];
+  const names = deep ? ["lead"] : ["gated", "free", "idem", ...(turn === 0 ? ["human"] : [])];
   return { role: "assistant", content: null, tool_calls: names.map((tool) => ({ id: `${tool}${turn}`, type: "function", function: { name: tool, arguments: `{"turn":${turn}}` } })) };
 };
 
@@ -64,9 +76,14 @@ function person(state) {
   return decisions;
 }
 
+/** Whether a tool that isn't an agent has started. */
+function startsTool({ calls }) {
+  return calls.some(({ tool, status, data }) => (data ? startsTool(data) : status === "started" && Object.hasOwn(plain, tool)));
+}
+
 async function save(state) {
   at("save asked");
-  if (variant === "no write-ahead" && state.calls.some(({ status }) => status === "started")) return;
+  if (variant === "no write-ahead" && startsTool(state)) return;
   if (variant) await store.overwrite(state);
   else await store.save(state, async () => at("save written"));
   at("save landed");

@@ -1,9 +1,11 @@
 // A world to run a plan in: a store with compare-and-set, tools whose effects are counted, a person who decides, and
 // processes that die. Everything that can happen has a number, its point, counted over the whole run; a schedule says what
-// goes wrong at which. Every rule that holds at all times is checked here, at the moment it could be broken.
-import { agent, type AgentRun, type Decision, type Message, pending, type State, type Step, tool } from "yieldagent";
-import { checkMove, fate, type Life } from "./model.ts";
-import { IDEMPOTENT, modelOf, type Plan, type PlannedCall, policyOf } from "./plan.ts";
+// goes wrong at which. Every rule that holds at all times is checked here, at the moment it could be broken. A plan may have
+// agents as tools, to any depth: then calls have their keys for names, and a person answers at the top.
+import { agent, type AgentRun, type Decision, type Message, type OpenCall, pending, type State, type Step, type Tool, tool } from "yieldagent";
+import { subagent } from "yieldagent/subagent";
+import { checkMove, fate, type Life, locate, shown, waiting } from "./model.ts";
+import { BOSSES, IDEMPOTENT, modelOf, type Plan, policyOf } from "./plan.ts";
 
 /** The process dies, a save is lost, a save lands but is reported lost, the run is aborted, its consumer goes away. */
 export type Fault = "kill" | "lost" | "landed" | "abort" | "break";
@@ -17,8 +19,10 @@ export interface Told {
   /** The row of the store after each save that landed. */
   readonly rows: readonly Row[];
   readonly entries: readonly Entry[];
-  /** What a person was asked, by call id: the arguments' text as shown. */
+  /** What a person was asked, by key: the arguments' text as shown. */
   readonly asked: ReadonlyMap<string, string>;
+  /** The conversations of agents inside as they were kept last, by key. */
+  readonly inside: ReadonlyMap<string, readonly Message[]>;
   readonly lives: number;
   /** Every state that was handed out, as text. */
   readonly states: ReadonlySet<string>;
@@ -39,17 +43,19 @@ interface Entry {
   effect: boolean;
 }
 
-/** What the world remembers beside the store: the effects, and the person's memory. */
+/** What the world remembers beside the store: the effects, and the person's memory. Calls are named by their keys. */
 class Past {
   entries: Entry[] = [];
+  inside: Map<string, readonly Message[]> = new Map();
   /** How many messages a person has said beside their decisions: each is said until it is in the conversation. */
   said: number = 0;
-  /** The arguments' text that a person was shown, by call id. */
+  /** The arguments' text that a person was shown. */
   asked: Map<string, string> = new Map();
   /** The arguments' text that a person allowed. */
   granted: Map<string, string> = new Map();
   /** How often a person said to run a call again. */
   reruns: Map<string, number> = new Map();
+  /** By the ids that the person knows the calls by. */
   decided: Map<string, Decision> = new Map();
   /** Calls that a person once left waiting. */
   later: Set<string> = new Set();
@@ -63,6 +69,7 @@ class Past {
     copy.decided = new Map(this.decided);
     copy.later = new Set(this.later);
     copy.said = this.said;
+    copy.inside = new Map(this.inside);
     return copy;
   }
 }
@@ -92,53 +99,52 @@ export function fail(what: string): never {
 
 /** Runs the plan to its end, however many processes that takes. Throws if a rule is broken. */
 export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead = false, stepFed = false }: WorldOptions = {}): Promise<Told> {
-  const model = modelOf(plan);
-  const policy = policyOf(plan);
   const points: string[] = [];
   const rows: Row[] = [];
   const past = from?.past.copy() ?? new Past();
-  const { entries, asked, granted, reruns, decided, later } = past;
+  const { entries, asked, granted, reruns, decided, later, inside } = past;
   let row = from?.text;
   const handedOut: [State, string][] = [];
   let broken: unknown;
   let lives = 0;
 
-  const replyOf = (state: State): Plan["replies"][number] | undefined => plan.replies[state.messages.filter(({ role }) => role === "assistant").length - 1];
-  const plannedOf = (state: State, id: string): PlannedCall => replyOf(state)?.calls[state.calls.findIndex((open) => open.id === id)] ?? fail(`no plan for call ${id}`);
-
   /** What the person says of what waits in a row, and whether they say something else instead. */
-  function person(state: State): { decisions: Record<string, Decision>; interjects: boolean } {
+  function person(state: State): { decisions: Record<string, Decision>; keys: Map<string, string>; interjects: boolean } {
     const decisions: Record<string, Decision> = {};
+    const keys = new Map<string, string>();
     const heard = state.messages.filter(({ role }) => role === "user").length - 1;
     let interjects = heard < past.said;
-    for (const { id, args, reason } of pending(state)) {
-      const { verdict, after, args: text } = plannedOf(state, id);
+    const waits = waiting(plan, state);
+    if (!equal(pending(state), waits.map(shown))) fail(`a person is asked ${JSON.stringify(pending(state))}, and what waits is ${JSON.stringify(waits)}`);
+    for (const { id, key, args, reason, planned: { verdict, after, args: text } } of waits) {
+      const own = decodeURIComponent(key.slice(key.lastIndexOf("/") + 1));
+      keys.set(id, key);
       if (reason !== "interrupted") {
         // A person sees what the model asked for, and decides on what they saw.
         if (JSON.stringify(args) !== text) fail(`a person is shown ${JSON.stringify(args)} for ${text}`);
-        asked.set(id, text);
+        asked.set(key, text);
       }
       if (reason === "interrupted") {
-        const took = entries.some((entry) => entry.id === id && entry.effect);
+        const took = entries.some((entry) => entry.key === key && entry.effect);
         const say = after === "truth" ? (took ? "answer" : "rerun") : after;
-        decisions[id] = say === "rerun" ? { rerun: true } : say === "answer" ? { result: `did ${id}` } : { approved: false, reason: "left" };
-      } else if (verdict === "later" && !later.has(id)) later.add(id);
+        decisions[id] = say === "rerun" ? { rerun: true } : say === "answer" ? { result: `did ${own}` } : { approved: false, reason: "left" };
+      } else if (verdict === "later" && !later.has(key)) later.add(key);
       else if (verdict === "interject") interjects = true;
       else if (verdict === "reject") decisions[id] = { approved: false, reason: "no" };
-      else if (reason === "answer" || verdict === "answer") decisions[id] = { result: `answer ${id}` };
+      else if (reason === "answer" || verdict === "answer") decisions[id] = { result: `answer ${own}` };
       else if (verdict === "edit") decisions[id] = { approved: true, args: { ...args, n: 100 + (args["n"] as number) } };
       else decisions[id] = true;
     }
     if (interjects) past.said = heard + 1;
     // In another order than the calls: only ids tell which is meant.
-    return { decisions: Object.fromEntries(Object.entries(decisions).reverse()), interjects };
+    return { decisions: Object.fromEntries(Object.entries(decisions).reverse()), keys, interjects };
   }
 
   for (;;) {
     if (++lives > 60) fail("the run never ends");
     const before = row === undefined ? undefined : (JSON.parse(row) as State);
-    const { decisions, interjects } = before ? person(before) : { decisions: {}, interjects: false };
-    const life: Life = { decisions, interjects, entered: new Set(), fresh: true };
+    const { decisions, keys, interjects } = before ? person(before) : { decisions: {}, keys: new Map<string, string>(), interjects: false };
+    const life: Life = { decisions, interjects, entered: new Set(), kept: new Set(), fresh: true };
     const controller = new AbortController();
     let dead = false;
     let died = (): void => {};
@@ -165,21 +171,25 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       }
     };
 
-    const enter = (name: string, args: Readonly<Record<string, unknown>>, id: string, key: string): Entry => rule(() => {
+    /** What holds of every tool that is entered, an agent too. Returns its call as it was saved. */
+    const checkEntry = (name: string, args: Readonly<Record<string, unknown>>, id: string, key: string): OpenCall => {
       const saved = JSON.parse(row ?? fail(`${name} runs before anything is saved`)) as State;
-      const open = saved.calls.find((call) => call.id === id) ?? fail(`${id} runs, which the store doesn't know`);
-      if (!withoutWriteAhead && open.status !== "started") fail(`${id} runs while the store says ${open.status}`);
-      if (key !== `${saved.id}/${encodeURIComponent(id)}`) fail(`the key of ${id} is ${key}`);
-      const before = entries.filter((entry) => entry.key === key).length;
-      if (before > (reruns.get(id) ?? 0) && !IDEMPOTENT.includes(name)) fail(`${name} ${id} is entered ${before + 1} times`);
-      if (life.entered.has(id)) fail(`${id} is entered twice in one life`);
-      const planned = plannedOf(saved, id);
-      const destiny = fate(planned, replyOf(saved)?.cut, plan.policy);
+      const { open, planned, cut, policy, around } = locate(plan, saved, key) ?? fail(`${id} runs with the key ${key}, which the store doesn't know`);
+      if (open.id !== id || open.tool !== name) fail(`${name} ${id} runs with the key of ${open.tool} ${open.id}`);
+      for (const { id, status } of [...around, open]) if (!withoutWriteAhead && status !== "started") fail(`${key} runs while the store says that ${id} is ${status}`);
+      if (life.entered.has(key)) fail(`${key} is entered twice in one life`);
+      const destiny = fate(planned, cut, policy);
       if (destiny !== "ready" && destiny !== "approval") fail(`${name} ${id} runs, and it is ${destiny}`);
-      if (destiny === "approval" && !granted.has(id)) fail(`${name} ${id} runs, and nobody decided on it`);
-      if (JSON.stringify(args) !== (granted.get(id) ?? planned.args)) fail(`${id} runs with ${JSON.stringify(args)}, not as shown or edited`);
+      if (destiny === "approval" && !granted.has(key)) fail(`${name} ${id} runs, and nobody decided on it`);
+      if (JSON.stringify(args) !== (granted.get(key) ?? planned.args)) fail(`${id} runs with ${JSON.stringify(args)}, not as shown or edited`);
+      life.entered.add(key);
+      return open;
+    };
+    const enter = (name: string, args: Readonly<Record<string, unknown>>, id: string, key: string): Entry => rule(() => {
+      const before = entries.filter((entry) => entry.key === key).length;
+      if (before > (reruns.get(key) ?? 0) && !IDEMPOTENT.includes(name)) fail(`${name} ${id} is entered ${before + 1} times`);
+      checkEntry(name, args, id, key);
       const entry = { key, id, tool: name, args: { ...args }, effect: false };
-      life.entered.add(id);
       entries.push(entry);
       (args as { n: unknown })["n"] = "scribbled"; // its own copy, and nobody else's
       return entry;
@@ -199,7 +209,25 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
         validate: async (value: unknown) => (typeof (value as { n?: unknown }).n === "number" ? { value } : { issues: [{ message: "no number", path: ["n"] }] }) as { value: { n: number } },
       },
     };
-    const tools = {
+    /** An agent as a tool, looked at as it is entered. */
+    const team = (name: string, plan: Plan): Tool => {
+      const policy = policyOf(plan);
+      const made = subagent({
+        call: callOf(plan) as never, tools: toolsOf(plan), messages: () => [user], concurrency: plan.concurrency, maxSteps: 50, needsApproval: BOSSES.includes(name) || undefined,
+        ...(policy && { approve: (name: string) => (at("policy asked") === "kill" ? never : policy(name)) }),
+      });
+      const run: Tool["run"] = (args, context) => {
+        if (dead) return never;
+        rule(() => {
+          const { data, decisions = {} } = checkEntry(name, args, context.id, context.key);
+          if (!equal(context.data, data) || !equal(context.decisions, decisions) || (data !== undefined && !context.recover)) fail(`${name} ${context.id} isn't told what it has kept, and what was decided`);
+        });
+        return at(`${name} entered`) === "kill" ? never : made.run?.(args, context);
+      };
+      return { ...made, run };
+    };
+    const toolsOf = (plan: Plan) => ({
+      ...Object.fromEntries(Object.entries(plan.teams ?? {}).map(([name, inside]) => [name, team(name, inside)])),
       free: tool({ run: acts("free") }),
       gated: tool({ needsApproval: true, run: acts("gated") }),
       human: tool({ description: "ask the user" }),
@@ -229,7 +257,7 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
         run: acts("cond"),
       }),
       typed: tool({ parameters: typed, jsonSchema: { type: "object" }, run: acts("typed") as never }),
-    };
+    });
 
     let current: State | undefined;
     /** The last state whose save succeeded, as far as the run knows. */
@@ -258,18 +286,20 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       }
       const stored = row === undefined ? -1 : (JSON.parse(row) as State).revision;
       if (withoutWriteAhead) {
-        if (state.calls.some(({ status }) => status === "started")) return undefined;
+        if (startsTool(state)) return undefined;
       } else if (row !== undefined && (stepFed ? stored > state.revision : stored !== state.revision - 1)) throw new Error(REFUSED);
       row = JSON.stringify(state);
       if (life.fresh) {
         for (const [id, said] of Object.entries(decisions)) {
+          const key = keys.get(id) as string;
           decided.set(id, said);
-          if (typeof said === "object" && "rerun" in said) reruns.set(id, (reruns.get(id) ?? 0) + 1);
-          else if (said === true) granted.set(id, asked.get(id) ?? fail(`${id} was never shown`));
-          else if (typeof said === "object" && "args" in said) granted.set(id, JSON.stringify(said.args));
+          if (typeof said === "object" && "rerun" in said) reruns.set(key, (reruns.get(key) ?? 0) + 1);
+          else if (said === true) granted.set(key, asked.get(key) ?? fail(`${id} was never shown`));
+          else if (typeof said === "object" && "args" in said) granted.set(key, JSON.stringify(said.args));
         }
         life.fresh = false;
       }
+      eachInside(state, (one) => inside.set(one.id, one.messages));
       rows.push({ text: row, past: past.copy() });
       const after = at("save landed");
       if (after === "kill") return never;
@@ -280,7 +310,8 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       confirmed = state;
     };
 
-    const call = (messages: Message[]) => {
+    const callOf = (plan: Plan) => (messages: Message[]) => {
+      const model = modelOf(plan);
       if (dead) return never;
       rule(() => checkConversation(messages));
       const reply = (): Awaited<ReturnType<typeof model>> => model(messages);
@@ -298,6 +329,9 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
 
     if (at("process starts") === "kill") continue;
     if (controller.signal.aborted) continue;
+    const policy = policyOf(plan);
+    const call = callOf(plan);
+    const tools = toolsOf(plan);
     const options = {
       call, tools, ...(!stepFed && { save }), concurrency: plan.concurrency, signal: controller.signal, recover: true, maxSteps: 50,
       ...(policy && { approve: (name: string) => (at("policy asked") === "kill" ? never : policy(name)) }),
@@ -337,17 +371,18 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
     if (thrown === undefined && last?.type === "final" && row !== undefined && (JSON.parse(row) as State).revision === last.state.revision) {
       for (const [state, text] of handedOut) if (JSON.stringify(state) !== text) fail("a state that was handed out has changed");
       if (last.state.calls.length > 0) fail("a run ends with open calls");
-      return { messages: last.messages, points, rows, entries, asked, lives, states: new Set(handedOut.map(([, text]) => text)) };
+      return { messages: last.messages, inside, points, rows, entries, asked, lives, states: new Set(handedOut.map(([, text]) => text)) };
     }
 
     /** Old decisions, delivered again, fit what still waits for them, or are refused. */
     function checkStale(state: State | undefined): void {
       if (!state || decided.size === 0) return;
+      const waits = waiting(plan, state);
       const fits = [...decided].every(([id, said]) => {
-        const open = state.calls.find((each) => each.id === id);
+        const open = waits.find((each) => each.id === id);
         const reruns = typeof said === "object" && "rerun" in said;
         const yes = said === true || (typeof said === "object" && "approved" in said && said.approved);
-        return open?.status === "pending" && !(open.reason === "interrupted" ? yes : reruns) && !(open.reason === "answer" && yes);
+        return open !== undefined && !(open.reason === "interrupted" ? yes : reruns) && !(open.reason === "answer" && yes);
       });
       let refused = false;
       try {
@@ -363,13 +398,41 @@ export async function live(plan: Plan, { schedule = {}, from, withoutWriteAhead 
       handedOut.push([state, JSON.stringify(state)]);
       if (!equal(JSON.parse(JSON.stringify(state)), state)) fail("a state is not its own JSON");
       if (step.type === "approval-needed" && JSON.stringify(step.pending) !== JSON.stringify(pending(state))) fail("the step asks other than the state");
-      if (stepFed) return;
+      if (step.type === "tool-progress") checkInward(step, state);
+      if (stepFed || withoutWriteAhead) return;
       if (!/^(text|tool-start)$/.test(step.type) && row !== undefined && JSON.stringify(state) !== row) fail(`${step.type} is handed over before it is saved`);
       if (step.type !== "approval-needed") return;
       if (step.pending.length === 0) fail("nobody is asked about nothing");
       if (row !== undefined && JSON.stringify(step.state) !== row) fail("what a person is asked is not what was saved");
     }
   }
+}
+
+/** The states of agents inside of a state, outermost first. */
+export function eachInside(state: State, see: (state: State) => void): void {
+  for (const { data } of state.calls) {
+    if (data === undefined) continue;
+    see(data as State);
+    eachInside(data as State, see);
+  }
+}
+
+/** Whether a state says that a tool has started, at any depth: an agent that is entered has done nothing yet. */
+function startsTool({ calls }: State): boolean {
+  return calls.some(({ status, tool, data }) => (data === undefined ? status === "started" && !/^(team|boss|other)$/.test(tool) : startsTool(data as State)));
+}
+
+/** What is told of inside has happened in the state, or is about to: nothing is told that a crash could undo. */
+function checkInward({ id, value }: Extract<Step, { type: "tool-progress" }>, state: State): void {
+  const step = value as Step;
+  const inside = state.calls.find((open) => open.id === id)?.data as State | undefined;
+  const open = "id" in step ? inside?.calls.find((open) => open.id === step.id) : undefined;
+  const said = inside?.messages.at(-1);
+  if (step.type === "tool-start" && open?.status !== "started") fail(`${step.tool} ${step.id} is said to start inside of ${id}, where it is ${open?.status}`);
+  if (step.type === "tool-result" && open?.status !== "done") fail(`${step.tool} ${step.id} is said to be done inside of ${id}, where it is ${open?.status}`);
+  if (step.type === "message" && !equal(said, step.message)) fail(`${JSON.stringify(step.message)} is said inside of ${id}, where ${JSON.stringify(said)} is`);
+  if (step.type === "approval-needed" || step.type === "final") fail(`the end of ${id} is no progress`);
+  if (step.type === "tool-progress") checkInward(step, inside ?? fail(`${id} has kept nothing`));
 }
 
 /** Every call answered once, in order, directly after its message; ids unique; arguments objects. */
