@@ -40,7 +40,7 @@ export const BUGS: readonly Bug[] = [
   bug("a call that was running when the consumer left is ready again", "agent.ts", "    // What has come in meanwhile is known, and nobody must be asked about it.\n", "    if (life.left) ledger.move(ledger.in(\"started\"), \"ready\");\n"),
   bug("what comes in as the run ends is forgotten", "agent.ts", "if (known.length > 0 && !ledger.failed) {", "if (known.length > 99 && !ledger.failed) {"),
   bug("a tool starts although the run was aborted while it was announced", "agent.ts", "          if (life.ended) break;\n", ""),
-  bug("two calls by one id share a result and an approval", "message.ts", "if (!id || ids.has(id) || inner.has(id)", "if (!id || inner.has(id)"),
+  bug("two calls by one id share a result and an approval", "message.ts", "this.#all.has(id) || this.#outer.has(id)", "this.#outer.has(id)"),
   bug("the key doesn't name the run", "work.ts", "key: `${runId}/", "key: `run/"),
   bug("a slash in an id makes it the key of another call", "work.ts", "${/[%/]/.test(id) ? id.replace(/[%/]/g, encodeURIComponent) : id}", "${id}"),
   // Runs that are lost, or that a store gets wrong.
@@ -82,7 +82,8 @@ export const BUGS: readonly Bug[] = [
   bug("what a resumable tool makes of an abort is its result", "work.ts", "if (!(tool.resumable && this.#life.ended)) this.#put(update);", "this.#put(update);"),
   bug("what an agent inside refuses is thrown away", "work.ts", "      this.refusal ??= refusal;\n", ""),
   bug("what an agent inside refuses is its result", "work.ts", "if (tool.resumable && isEnteredAgain && error", "if (tool.resumable && kept && error"),
-  bug("an id may be inside of another call's", "message.ts", " || inner.has(id)", ""),
+  bug("an id may be inside of another call's", "message.ts", "this.#all.has(id.slice(0, at)) || ", ""),
+  bug("another call's id may be inside of an id", "message.ts", " || this.#outer.has(id)", ""),
   bug("what agents inside use isn't counted", "state.ts", "if (isObject(data) && isObject(data[\"usage\"])) this", "if (isObject(data) && isObject(data[\"usage\"]) && data[\"usage\"] === data) this"),
   bug("a tool's question stands under its own id", "state.ts", "id: `${id}/${question.id}`", "id: question.id"),
 ];
