@@ -8,7 +8,7 @@ const FILE = at("figures.json");
 export const stated = () => JSON.parse(readFileSync(FILE, "utf8"));
 
 /** Numbers that differ from run to run are stated as what no run falls below. */
-const FLOORS = { "real kills": 100, "simulated crashes": 1000, "steps in short runs": 1000 };
+const FLOORS = { "real kills": 100, "real kills three deep": 80, "simulated crashes": 1000, "simulated crashes with agents as tools": 1000, "steps in short runs": 1000 };
 
 export function known(figures) {
   const rounded = Object.entries(figures).map(([name, value]) => [name, FLOORS[name] ? Math.floor(value / FLOORS[name]) * FLOORS[name] : value]);
