@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { putWhole } from "./whole.ts";
 
 /** A signed-in person. `token` must come with every form, and no other site can know it. */
 export interface Session {
@@ -61,12 +62,8 @@ export class Door {
 /** The door of a data folder: its secret is drawn once, so that nobody has to sign in again after a restart. */
 export async function openDoor(folder: string, password: string | undefined): Promise<Door> {
   const file = join(folder, "secret.json");
-  let text = await readFile(file, "utf8").catch(() => undefined);
-  if (text === undefined) {
-    text = JSON.stringify({ secret: randomBytes(32).toString("hex"), password: randomBytes(9).toString("base64url") });
-    await writeFile(file, text, { mode: 0o600, flag: "wx" });
-  }
-  const { secret, password: drawn } = JSON.parse(text) as { secret: string; password: string };
+  await putWhole(file, JSON.stringify({ secret: randomBytes(32).toString("hex"), password: randomBytes(9).toString("base64url") }));
+  const { secret, password: drawn } = JSON.parse(await readFile(file, "utf8")) as { secret: string; password: string };
   // Another password is another door: who knew only the old one is out.
   const key = createHmac("sha256", Buffer.from(secret, "hex")).update(password || drawn).digest();
   return new Door(key, password || drawn);

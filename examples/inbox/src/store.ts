@@ -1,8 +1,8 @@
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { link, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Args, Decision, PendingReason, State } from "yieldagent";
+import { putWhole } from "./whole.ts";
 
 /** What one person said of one call: a line of the audit trail. */
 export interface Entry {
@@ -86,8 +86,8 @@ function sqliteStore(database: Database): Store {
 }
 
 /**
- * A folder for each run, and in it a file for each revision. A file comes into being whole, by `link()`, which fails if
- * there is one of that name: of two who save the same revision one wins. The last two stay, older ones are removed.
+ * A folder for each run, and in it a file for each revision. A file comes into being whole, and only if there is
+ * none of that name: of two who save the same revision one wins. The last two stay, older ones are removed.
  */
 async function fileStore(folder: string): Promise<Store> {
   await mkdir(folder, { recursive: true });
@@ -117,23 +117,8 @@ async function fileStore(folder: string): Promise<Store> {
       await mkdir(place, { recursive: true });
       const found = await revisions(id);
       if ((found[0] ?? -1) !== revision - 1) throw new Conflict();
-      const temporary = join(place, `${randomBytes(6).toString("hex")}.new`);
-      try {
-        const handle = await open(temporary, "wx", 0o600);
-        try {
-          await handle.writeFile(JSON.stringify(value));
-          await handle.datasync();
-        } finally {
-          await handle.close();
-        }
-        await link(temporary, join(place, fileOf(revision)));
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === "EEXIST") throw new Conflict();
-        throw error;
-      } finally {
-        await rm(temporary, { force: true });
-      }
-      // Whoever was held up before link() may have taken a place that others had already passed and cleared.
+      if (!(await putWhole(join(place, fileOf(revision)), JSON.stringify(value)))) throw new Conflict();
+      // Whoever was held up before that may have taken a place that others had already passed and cleared.
       const now = await revisions(id);
       if (now[0] !== revision) {
         if (!now.includes(revision + 1)) await rm(join(place, fileOf(revision)), { force: true });

@@ -1,8 +1,10 @@
-import { mkdir, open, readFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tool, type Tools } from "yieldagent";
 import { z } from "zod";
+import { putWhole } from "./whole.ts";
 
 export interface Order {
   order: string;
@@ -19,7 +21,7 @@ const STATES = ["delivered on Monday", "on its way, expected on Friday", "packed
 
 /**
  * The tools of a small shop's back office. `folder` holds what they did: payments and an outbox stand for the payment
- * provider and the mail server. `delay` is how long those take.
+ * provider and the mail server, a file for each thing they did. `delay` is how long those take.
  */
 export function shopTools(folder: string, delay: number): Tools<unknown, unknown> {
   return {
@@ -43,13 +45,10 @@ export function shopTools(folder: string, delay: number): Tools<unknown, unknown
       idempotent: true, // the provider takes each key once, so that running it again is safe
       run: async ({ order, euros, why }, { key }) => {
         await sleep(delay);
-        await mkdir(join(folder, "payments"), { recursive: true });
-        const file = join(folder, "payments", `${encodeURIComponent(key)}.json`);
-        try {
-          await write(file, "wx", JSON.stringify({ key, order, euros, why }));
-        } catch (error) {
-          if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-        }
+        const payments = join(folder, "payments");
+        await mkdir(payments, { recursive: true });
+        const file = join(payments, `${encodeURIComponent(key)}.json`);
+        await putWhole(file, JSON.stringify({ key, order, euros, why }));
         return JSON.parse(await readFile(file, "utf8")) as unknown;
       },
     }),
@@ -61,7 +60,9 @@ export function shopTools(folder: string, delay: number): Tools<unknown, unknown
       // Mail servers know no keys: if the process dies in the middle, a person must say what now.
       run: async ({ to, subject, body }, { key }) => {
         await sleep(delay);
-        await write(join(folder, "outbox.jsonl"), "a", `${JSON.stringify({ key, to, subject, body })}\n`);
+        const outbox = join(folder, "outbox");
+        await mkdir(outbox, { recursive: true });
+        await putWhole(join(outbox, `${Date.now()}-${randomUUID()}.json`), JSON.stringify({ key, to, subject, body }));
         return `sent to ${to}`;
       },
     }),
@@ -71,14 +72,4 @@ export function shopTools(folder: string, delay: number): Tools<unknown, unknown
       parameters: z.object({ question: z.string() }),
     }),
   };
-}
-
-async function write(file: string, flag: "a" | "wx", text: string): Promise<void> {
-  const handle = await open(file, flag, 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.datasync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -75,13 +75,17 @@ export class Inbox {
 
   /** Emails that were sent, in order. */
   mails(): { key: string; to: string; subject: string; body: string }[] {
-    const file = join(this.folder, "outbox.jsonl");
-    return existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n").map((line) => JSON.parse(line) as never) : [];
+    return this.#filesIn("outbox") as never;
   }
 
   payments(): { key: string; order: string; euros: number }[] {
-    const folder = join(this.folder, "payments");
-    return existsSync(folder) ? readdirSync(folder).sort().map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as never) : [];
+    return this.#filesIn("payments") as never;
+  }
+
+  #filesIn(name: string): unknown[] {
+    const folder = join(this.folder, name);
+    const files = existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith(".json")) : []; // others a kill left behind
+    return files.sort().map((file) => JSON.parse(readFileSync(join(folder, file), "utf8")) as unknown);
   }
 }
 

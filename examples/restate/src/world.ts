@@ -1,4 +1,5 @@
-import { appendFile, writeFile } from "node:fs/promises";
+import { appendFileSync, readFileSync } from "node:fs";
+import { appendFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Message, Reply } from "yieldagent";
 import { script, toolCall } from "yieldagent/testing";
@@ -18,15 +19,11 @@ const lines = script(
   (messages) => `Both are settled: ${messages.filter(({ role }) => role === "tool").map(({ content }) => content).join("; ")}`,
 );
 
-/** The payment provider: it may be asked twice, and pays once for each key. */
+/** The payment provider: it may be asked twice, and pays once for each key. Its line in the ledger is the payment, so that no kill comes between. */
 export async function refund({ order, euros }: Refund, key: string): Promise<string> {
   await appendFile(LEDGER, `asked ${key}\n`);
   await sleep(Number(process.env["MOMENT"] ?? 1500));
-  try {
-    await writeFile(`${LEDGER}.${encodeURIComponent(key)}`, `${order} ${euros}`, { flag: "wx" });
-    await appendFile(LEDGER, `paid ${order} ${euros}\n`);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
+  const paid = `paid ${key}: `;
+  if (!readFileSync(LEDGER, "utf8").includes(`\n${paid}`)) appendFileSync(LEDGER, `${paid}${order}, ${euros} €\n`);
   return `${order}: ${euros} € paid back`;
 }

@@ -12,7 +12,7 @@ import { type Bar, type Row, timeline } from "../../timeline.ts";
 const here = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "yieldagent-restate-"));
 const ledger = join(folder, "ledger.txt");
-const lines = (): string[] => (existsSync(ledger) ? readFileSync(ledger, "utf8").trimEnd().split("\n") : []);
+const lines = (): string[] => (existsSync(ledger) ? readFileSync(ledger, "utf8").split("\n").slice(0, -1) : []);
 /** With UPDATE people and payments take a moment, so that there is something to see in the picture. */
 const MOMENT = process.env["UPDATE"] ? 700 : 0;
 /** When the service lived. */
@@ -134,12 +134,12 @@ test("killed in the middle of a tool and while it waits, the run goes on: the mo
     const found = await waiting();
     return found && found.id !== first.id ? found : undefined;
   });
-  expect(lines()).toEqual(["model", "asked run-1/call_1_1", "asked run-1/call_1_1", "paid A-17 40", "model"]);
+  expect(lines()).toEqual(["model", "asked run-1/call_1_1", "asked run-1/call_1_1", "paid run-1/call_1_1: A-17, 40 €", "model"]);
   await sleep(MOMENT);
   await ask("decide", { call: second.id, decision: { approved: true, args: { order: "A-18", euros: 55 } } });
   const text = await (await fetch(`http://127.0.0.1:${ingress}/restate/workflow/refunds/run-1/attach`)).json();
   expect(text).toMatch(/^Both are settled: A-17: 40 € paid back; A-18: 55 € paid back/);
-  expect(lines().slice(5)).toEqual(["asked run-1/call_2_1", "paid A-18 55", "model"]);
+  expect(lines().slice(5)).toEqual(["asked run-1/call_2_1", "paid run-1/call_2_1: A-18, 55 €", "model"]);
   expect(await ask("pending")).toEqual([]);
 
   const entries = await journal();
