@@ -15,6 +15,15 @@ export const MAX_ARGUMENTS: number = 1024 * 1024;
 export const MAX_RESULT: number = 16 * 1024 * 1024;
 export const MAX_ERROR_TEXT = 2000;
 
+/** Lists of frozen copies, each as deep as what comes from outside may be. */
+const COPIED = new WeakSet<readonly unknown[]>();
+
+/** Says of a frozen list that `keep` made all that is in it, so that a state of an agent inside isn't copied anew at each step. */
+export function copied<T>(list: readonly T[]): readonly T[] {
+  COPIED.add(list);
+  return list;
+}
+
 /**
  * A frozen copy of what JSON keeps of a value: it equals its own JSON round trip, and nobody can change it.
  * Goes by the rules of `JSON.stringify`, but throws a TypeError for what that would lose without a word (a Map, an
@@ -35,6 +44,7 @@ export function keep(value: unknown, depth: number = MAX_DEPTH, strict = false, 
   if (value === null) return null;
   if (depth === 0) throw new TypeError("it is nested too deep, or contains itself");
   if (Array.isArray(value)) {
+    if (depth > MAX_DEPTH && COPIED.has(value)) return value;
     const copy: unknown[] = [];
     for (let i = 0; i < value.length; i++) copy.push(keep(value[i], depth - 1, strict, frozen) ?? null);
     return frozen ? Object.freeze(copy) : copy;

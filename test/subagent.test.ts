@@ -145,6 +145,29 @@ describe("what a tool keeps", () => {
     expect(problems.map(String)).toEqual(["TypeError: JSON can't hold Map objects", 'Error: the call "c" has ended: nothing more can be kept for it']);
   });
 
+  test("may be a state, in which no message is copied anew, and as deep as any other data", async () => {
+    const nested = (levels: number): unknown => (levels > 0 ? [nested(levels - 1)] : 1);
+    const inner = agent({ call: script(), messages: [{ ...user, deep: nested(499) }], id: "inner" }).state;
+    const wrapped = (levels: number): unknown => (levels > 0 ? [wrapped(levels - 1)] : inner);
+    const problems: unknown[] = [];
+    const saved: State[] = [];
+    // The state has 502 levels, and data may have 595.
+    const t = tool({
+      run: async (_, { keep }) => {
+        await keep(inner);
+        try { await keep(wrapped(94)); } catch (error) { problems.push(error); }
+        await keep(wrapped(93));
+      },
+    });
+    const call = script(toolCall("t", {}, "c"), "done");
+    await trace({ call, tools: { t }, save: (state) => void saved.push(state) });
+    const [first, second] = saved.slice(3, 5).map(({ calls }) => calls[0]?.data);
+    expect((first as State).messages).toBe(inner.messages);
+    expect(problems.map(String)).toEqual(["TypeError: it is nested too deep, or contains itself"]);
+    expect((second as unknown[]).flat(93)).toEqual([inner]);
+    expect((await trace({ call, tools: { t }, state: stored(saved[4] as State), recover: true })).lines).toEqual(["ask c interrupted"]);
+  });
+
   test("isn't kept when the save fails: the tool is told, and the run is as it was saved last", async () => {
     const told = signal();
     let said: unknown;
@@ -354,6 +377,14 @@ describe("an agent as a tool", () => {
       "4 c started (l new)", "-> message", "5 c started (l started)", "-> tool-start", "6 c started (l done)", "-> tool-result",
       "7 c started ()", "-> message", "8 c done", "> tool-result", "9 ", "10 ", "> message", "> final",
     ]);
+  });
+
+  test("is kept at each step without a copy of its conversation", async () => {
+    const tools = { clerk: clerk(toolCall("look", {}, "l"), toolCall("look", {}, "m"), "found it") };
+    const lists: (readonly object[])[] = [];
+    await trace({ call: asksClerk("c"), tools, save: ({ calls: [open] }) => { if (open?.data && !open.message) lists.push((open.data as State).messages); } });
+    expect(lists.map(({ length }) => length)).toEqual([2, 2, 2, 4, 4, 4, 6]);
+    for (const list of lists) for (const [i, message] of list.entries()) expect(message).toBe(lists.at(-1)?.[i]);
   });
 
   test("may be one of many in a reply: what each asks comes in one question, and some may be decided before the others", async () => {

@@ -54,6 +54,9 @@ export async function saving(subject, n) {
   return { ...time, saves };
 }
 
+/** The same as `loop`, by an agent that is a tool of another. */
+export const inside = (subject, n) => timed(() => worked(subject.inside, { steps: n }));
+
 /** `n` calls in one reply, of a tool that returns at once. */
 export const fanout = (subject, n) => timed(() => worked(subject.run, { calls: n }));
 

@@ -20,3 +20,4 @@ async function loop(work, save) {
 
 export const run = (work) => loop(work);
 export const saving = loop;
+export const inside = run;

@@ -1,5 +1,6 @@
 import { agent } from "yieldagent";
 import { openai } from "yieldagent/openai";
+import { subagent } from "yieldagent/subagent";
 import { DESCRIPTION, QUESTION, SCHEMA } from "../work.mjs";
 
 export const name = "yieldagent";
@@ -18,6 +19,12 @@ async function last(steps) {
 
 export const saving = async (work, save) => (await last(agent({ call: call(work), tools: tools(work), messages: [{ role: "user", content: QUESTION }], maxSteps: Infinity, save }))).text;
 export const run = (work) => saving(work);
+
+export async function inside(work) {
+  const worker = subagent({ call: call(work), tools: tools(work), messages: () => [{ role: "user", content: QUESTION }], maxSteps: Infinity });
+  const lead = async ({ length, [length - 1]: last }) => last.role === "tool" ? { role: "assistant", content: last.content } : { role: "assistant", content: null, tool_calls: [{ id: "w", type: "function", function: { name: "worker", arguments: "{}" } }] };
+  return (await last(agent({ call: lead, tools: { worker }, messages: [{ role: "user", content: QUESTION }] }))).text;
+}
 
 export const pause = async (work, history) => (await last(agent({ call: call(work), tools: tools(work, true), messages: history }))).state;
 export const resume = async (work, state) => (await last(agent({ call: call(work), tools: tools(work, true), state, decisions: { c0: true } }))).text;
