@@ -77,6 +77,7 @@ async function measured(quick, part, before) {
   const json = floor("floor-json");
   await take("loop", { measure: "loop", floor: loop, sizes: quick ? [10, 100, 1000, 5000] : [10, 30, 100, 300, 1000, 5000], per: perOne });
   await take("saving", { measure: "saving", floor: loop, sizes: quick ? [100, 1000] : [10, 100, 1000, 5000], per: perOne });
+  await take("inside", { measure: "inside", floor: loop, subjects: [loop, floor("yieldagent")], sizes: quick ? [100, 1000] : [10, 30, 100, 300, 1000, 5000], per: perOne });
   await take("fanout", { measure: "fanout", floor: loop, sizes: quick ? [100, 1000] : [1, 3, 10, 30, 100, 300, 1000], per: perOne });
   await take("sleeping", { measure: "sleeping", floor: loop, sizes: quick ? [100] : [100, 1000], rounds: 3 });
   await take("pause", { measure: "pause", floor: floor("floor-generator"), sizes: quick ? [10, 1000] : [10, 100, 1000, 5000] });

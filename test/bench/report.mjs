@@ -35,7 +35,7 @@ const some = (results, wanted) => sizesOf(results).filter((one) => wanted.includ
 const cost = ({ cpu, ratio }) => `${figure(cpu)} (${times(ratio)})`;
 
 export function tables(results) {
-  const { date, node, machine, versions, loop, saving, fanout, sleeping, pause, stream, argument, request, memory } = results;
+  const { date, node, machine, versions, loop, saving, inside, fanout, sleeping, pause, stream, argument, request, memory } = results;
   const parts = [`Measured on ${date}, Node ${node}, ${machine}; ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ")}.`];
   const add = (title, text) => parts.push(`### ${title}`, text);
 
@@ -43,6 +43,8 @@ export function tables(results) {
   add("A round trip: model, tool, model", `Microseconds of CPU for each, in a run of so many.\n\n${grid(loop, steps, steps.map((n) => `${n} steps`), cost)}`);
   const saved = sizesOf(saving);
   add("A round trip with a store that is told of each change", `Microseconds of CPU for each.\n\n${grid(saving, saved, saved.map((n) => `${n} steps`), cost)}`);
+  const deep = some(inside, [10, 100, 1000, 5000]);
+  add("A round trip of an agent that is a tool of another", `Microseconds of CPU for each, with a state of the one outside at each change inside. (The floor is the loop itself.)\n\n${grid(inside, deep, deep.map((n) => `${n} steps`), cost)}`);
   const wide = some(fanout, [10, 100, 1000]);
   add("Several calls in one reply", `Microseconds of CPU for each call, of a tool that returns at once.\n\n${grid(fanout, wide, wide.map((n) => `${n} calls`), cost)}`);
   const slept = sizesOf(sleeping);
@@ -106,7 +108,7 @@ export function plots(results) {
   const { whole, news } = results.delta;
   const every = (values) => values.map((value, i) => [i + 1, value]).filter(([step]) => step <= 10 || step % Math.ceil(step / 20) === 0 || step === values.length);
   return {
-    "steps.svg": plot({ title: "What a round trip costs, by the length of the run", x: "steps of the run", y: "µs of CPU for each step", lines: lines("loop") }),
+    "steps.svg": plot({ title: "What a round trip costs, by the length of the run", x: "steps of the run", y: "µs of CPU for each step", lines: [...lines("loop"), ...lines("inside").filter(({ name }) => name === OWN).map((line) => ({ ...line, name: `${OWN}, as a tool` }))] }),
     "fanout.svg": plot({ title: "What a call costs, by the calls in a reply", x: "calls in the reply", y: "µs of CPU for each call", lines: lines("fanout") }),
     "saved.svg": plot({ title: "What a store writes at each step", x: "step", y: "bytes", lines: [{ name: "the whole state, each time", points: every(whole) }, { name: "yieldagent: what is new", points: every(news) }] }),
   };
