@@ -60,6 +60,24 @@ describe("a tool that is an async generator", () => {
     expect(lines.slice(3, -2)).toEqual(['progress x: "a1"', 'progress y: "b1"', 'result y: "b"', 'progress x: "a2"', 'result x: "a"']);
   });
 
+  test("tells after the results that came in beside it", async () => {
+    const tools = {
+      tells: tool({ run: async function* () { yield "on"; return "over"; } }),
+      now: tool({ run: () => 1 }),
+      soon: tool({ run: async () => 2 }),
+    };
+    const { lines } = await trace({ call: script([toolCall("tells", {}, "a"), toolCall("now", {}, "b"), toolCall("soon", {}, "c")], "done"), tools });
+    expect(lines.slice(4, -2)).toEqual(["result b: 1", "result c: 2", 'progress a: "on"', 'result a: "over"']);
+  });
+
+  test("may be an iterator made by hand, without a return", async () => {
+    const run = (): AsyncGenerator<string, string> => {
+      const words = ["one", "two"];
+      return { next: async () => (words.length > 1 ? { done: false, value: words.shift() } : { done: true, value: words[0] }), [Symbol.asyncIterator]() { return this; } } as never;
+    };
+    expect((await trace({ call: script(toolCall("t", {}, "a"), "done"), tools: { t: tool({ run }) } })).lines.slice(2, 4)).toEqual(['progress a: "one"', 'result a: "two"']);
+  });
+
   test("that throws after it has told something has failed, and may have taken effect", async () => {
     const tools = { t: tool({ run: async function* () { yield 1; throw new Error("no ink"); } }) };
     expect((await trace({ call: script(toolCall("t", {}, "c"), "done"), tools })).lines.slice(2, 4)).toEqual(["progress c: 1", "error c: the tool failed and may have taken effect: no ink"]);
@@ -143,6 +161,10 @@ describe("what a tool keeps", () => {
     const { lines } = await trace({ call: script(toolCall("t", {}, "c"), async () => (await tried(1), "done")), tools: { t } });
     expect(lines).toEqual(["message", "start c", 'result c: "ok"', "message", "final stop: done"]);
     expect(problems.map(String)).toEqual(["TypeError: JSON can't hold Map objects", 'Error: the call "c" has ended: nothing more can be kept for it']);
+    const fails = tool({ run: async (_, context) => { ({ keep } = context); throw new Error("no"); } });
+    const saved: State[] = [];
+    await trace({ call: script(toolCall("fails", {}, "f"), async () => (await tried(1), "done")), tools: { fails }, save: (state) => void saved.push(state) });
+    expect([String(problems[2]), saved.some(({ calls }) => calls[0]?.data !== undefined)]).toEqual(['Error: the call "f" has ended: nothing more can be kept for it', false]);
   });
 
   test("may be a state, in which no message is copied anew, and as deep as any other data", async () => {
@@ -195,6 +217,31 @@ test("a tool that doesn't wait for what it keeps, in a run that ends, disturbs n
   await new Promise(setImmediate);
   process.off("unhandledRejection", listen);
   expect([thrown, told, unhandled]).toEqual([reason, [reason], []]);
+});
+
+test("in a run that an abort ends while it saves, what comes in of plain tools is known, and nothing of resumable ones or of what they keep", async () => {
+  const controller = new AbortController();
+  const reason = new Error("enough");
+  const saving = signal();
+  let late = async (): Promise<void> => {};
+  const untilAbort = ({ signal }: { signal: AbortSignal }): Promise<string> => new Promise((resolve) => signal.addEventListener("abort", () => resolve("stopped")));
+  const tools = {
+    quick: tool({ run: () => 1 }),
+    plain: tool({ run: (_, context) => untilAbort(context) }),
+    inside: tool({ resumable: true, run: (_, context) => untilAbort(context) }),
+    keeps: tool({ run: async (_, { keep }) => { late = () => keep(2); await saving.wait; await keep(1).catch(() => {}); await new Promise(() => {}); } }),
+  };
+  const save = async ({ calls }: State): Promise<void> => {
+    if (controller.signal.aborted || calls[0]?.status !== "done") return;
+    saving.go();
+    await new Promise(setImmediate);
+    controller.abort(reason);
+    await new Promise(setImmediate);
+  };
+  const { lines, state, thrown } = await trace({ call: script([toolCall("quick", {}, "a"), toolCall("plain", {}, "b"), toolCall("inside", {}, "c"), toolCall("keeps", {}, "d")]), tools, save, signal: controller.signal });
+  expect([thrown, lines.at(-1), statuses(state.calls)]).toEqual([reason, "result a: 1", "a done, b done, c started, d started"]);
+  expect(state.calls[3]).not.toHaveProperty("data");
+  await expect(late()).rejects.toBe(reason);
 });
 
 describe("a pause", () => {
@@ -297,6 +344,15 @@ describe("a pause", () => {
     expect(() => pause(questions as PendingCall[])).toThrow(expect.objectContaining({ name: "AgentError", code: "bad-options", message }));
   });
 
+  test("stands in the state with its questions as they were asked, and is a pause to every copy of the package", async () => {
+    const { state } = await trace({ call: script(toolCall("paint", {}, "c")), tools: { paint: paint([]) } });
+    expect(state.calls[0]?.questions).toEqual([question("wall"), question("door")]);
+    expect(Object.keys(state.calls[0]?.questions?.[0] ?? {})).toEqual(["id", "tool", "args", "reason"]);
+    expect(Object.getOwnPropertySymbols(pause([question("a")]))).toEqual([Symbol.for("yieldagent.pause")]);
+    const damaged = { ...state, calls: [{ ...state.calls[0], questions: [{ ...question("a"), id: 1 }] }] } as unknown as State;
+    expect(() => agent({ call: script(), state: damaged })).toThrow(expect.objectContaining({ code: "bad-state", message: "state.calls[0].questions[0].id must be a string, not empty" }));
+  });
+
   test("is made by pause alone: what a tool merely says is data", async () => {
     const tools = { t: tool({ run: () => ({ "yieldagent.pause": [question("a")], questions: [question("a")], status: "pending" }) }) };
     expect((await trace({ call: script(toolCall("t", {}, "c"), "done"), tools })).lines[2]).toMatch(/^result c: /);
@@ -384,6 +440,7 @@ describe("an agent as a tool", () => {
     const lists: (readonly object[])[] = [];
     await trace({ call: asksClerk("c"), tools, save: ({ calls: [open] }) => { if (open?.data && !open.message) lists.push((open.data as State).messages); } });
     expect(lists.map(({ length }) => length)).toEqual([2, 2, 2, 4, 4, 4, 6]);
+    expect([lists[0] === lists[1], lists[1] === lists[2], lists[3] === lists[5]]).toEqual([true, true, true]);
     for (const list of lists) for (const [i, message] of list.entries()) expect(message).toBe(lists.at(-1)?.[i]);
   });
 
@@ -604,13 +661,41 @@ describe("an agent as a tool", () => {
   });
 });
 
-test("an AgentError of a tool that isn't resumable, or that had already kept something, is a failure as any", async () => {
+describe("an AgentError", () => {
   const error = new AgentError("bad-options", "no");
-  const plain = tool({ run: (_, { decisions }) => { if (decisions["a"]) throw error; return pause([{ id: "a", tool: "x", args: {}, reason: "answer" }]); } });
-  const kept = tool({ resumable: true, run: async (_, { decisions, keep }) => { if (!decisions["a"]) return pause([{ id: "a", tool: "x", args: {}, reason: "answer" }]); await keep(1); throw error; } });
-  for (const t of [plain, kept]) {
-    const call = script(toolCall("t", {}, "c"), "done");
-    const { state } = await trace({ call, tools: { t } });
-    expect((await trace({ call, tools: { t }, state, decisions: { "c/a": { result: 1 } } })).lines[1]).toBe("error c: the tool failed and may have taken effect: no");
+  const question: PendingCall = { id: "a", tool: "x", args: {}, reason: "answer" };
+  const call = script(toolCall("t", {}, "c"), "done");
+  const FAILED = "error c: the tool failed and may have taken effect: no";
+  /** What becomes of a tool that pauses, or that was cut off after it had kept something, when it is entered again. */
+  async function again(how: "paused" | "cut off", t: Tool["run"], resumable = true): ReturnType<typeof trace> {
+    const asks = tool({ resumable, run: async (_, { keep }) => (how === "paused" ? pause([question]) : (await keep("half"), await new Promise(() => {}))) });
+    const tools = { t: tool({ resumable, run: t }) };
+    if (how === "paused") return await trace({ call, tools, state: (await trace({ call, tools: { t: asks } })).state, decisions: { "c/a": { result: 1 } } });
+    let cut: State | undefined;
+    const dead = agent({ call, tools: { t: asks }, messages: [user], save: (state) => { if (state.calls[0]?.data) cut = stored(state); } });
+    while (!cut) await Promise.race([dead.next(), new Promise(setImmediate)]);
+    return await trace({ call, tools, state: cut, recover: true });
   }
+  const throws = (): never => { throw error; };
+
+  test("of a resumable tool that is entered again, and has kept nothing since, is the run's, and its call is as it was", async () => {
+    const paused = await again("paused", throws);
+    expect([paused.lines, paused.thrown, statuses(paused.state.calls), pending(paused.state)]).toEqual([["start c"], expect.objectContaining({ code: "bad-options", message: 'in the call "c" of t: no' }), "c pending", [{ ...question, id: "c/a", path: ["t"] }]]);
+    const cut = await again("cut off", throws);
+    expect([cut.lines, cut.thrown, statuses(stored(cut.state).calls.map((open) => ({ ...open, data: undefined }))), cut.state.calls[0]?.data]).toEqual([["start c"], expect.objectContaining({ code: "bad-options", message: 'in the call "c" of t: no' }), "c ready", "half"]);
+    const { lines } = await trace({ call, tools: { t: tool({ resumable: true, run: (_, { data }) => `the other ${data}` }) }, state: cut.state });
+    expect(lines).toEqual(["start c", 'result c: "the other half"', "message", "final stop: done"]);
+  });
+
+  test("of any other tool is a failure as any", async () => {
+    expect((await again("paused", throws, false)).lines[1]).toBe(FAILED);
+    // It had kept something.
+    expect((await again("paused", async (_, { keep }) => { await keep(1); throw error; })).lines[1]).toBe(FAILED);
+    expect((await again("cut off", async (_, { keep }) => { await keep("more"); throw error; })).lines[1]).toBe(FAILED);
+    // What is wrong is the model's.
+    expect((await again("cut off", () => { throw new AgentError("bad-reply", "no"); })).lines[1]).toBe(FAILED);
+    // It is entered for the first time.
+    expect((await trace({ call, tools: { t: tool({ resumable: true, run: throws }) } })).lines[2]).toBe(FAILED);
+    expect((await trace({ call, tools: { t: tool({ resumable: true, run: async (_, { keep }) => { await keep(1); throw error; } }) } })).lines[2]).toBe(FAILED);
+  });
 });

@@ -208,6 +208,7 @@ describe("results", () => {
     ["a string", "text", "text"], ["an empty string", "", ""], ["a text with a backslash", "C:\\ud800\\n", "C:\\ud800\\n"], ["an object", { a: [1, undefined, () => 1], b: undefined }, '{"a":[1,null,null]}'], ["null", null, "null"],
     ["not a number", Number.NaN, "null"], ["a lone surrogate", "a\ud800b", "a\ufffdb"], ["lone surrogates inside", { "\udc00": ["\ud800", "\\ud800", "😀"] }, '{"\ufffd":["\ufffd","\\\\ud800","😀"]}'],
     ["something with toJSON", { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'], ["a function", () => 1, "null"],
+    ["an object that calls itself something else", { [Symbol.toStringTag]: "Module", a: 1 }, '{"a":1}'],
   ])("%s: the step has the value, the model reads the text", async (_, value, text) => {
     const { steps, state } = await one({ run: () => value }, {});
     expect(toldTo(state)["a"]).toBe(text);
