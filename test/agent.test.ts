@@ -191,6 +191,16 @@ describe("the loop", () => {
     expect((await trace({ call: script({ role: "assistant", content: "ok", usage }) })).state.usage).toEqual({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, ...usage });
   });
 
+  test("model calls are at most 10, or as many as maxSteps allows, which may be Infinity", async () => {
+    const call = script(...Array.from({ length: 30 }, (_, i) => p(`p${i}`)), "ok");
+    const ends = [];
+    for (const maxSteps of [undefined, 1, 12, Infinity]) {
+      const { lines, state } = await trace({ call, tools, maxSteps, concurrency: Infinity });
+      ends.push(`${lines.at(-1)} after ${state.steps}`);
+    }
+    expect(ends).toEqual(["final max-steps: null after 10", "final max-steps: null after 1", "final max-steps: null after 12", "final stop: ok after 31"]);
+  });
+
   test("steps starts again at 0 with a new user message, and maxSteps counts from there", async () => {
     const call = script(p("a"), "ok", p("b"), "ok");
     const { state } = await trace({ call, tools, maxSteps: 2 });
