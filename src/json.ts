@@ -18,10 +18,9 @@ export const MAX_ERROR_TEXT = 2000;
 /** Lists of frozen copies, each as deep as what comes from outside may be. */
 const COPIED = new WeakSet<readonly unknown[]>();
 
-/** Says of a frozen list that `keep` made all that is in it, so that a state of an agent inside isn't copied anew at each step. */
-export function copied<T>(list: readonly T[]): readonly T[] {
+/** Says of a frozen list that `keep` made all that is in it, so that the conversation of an agent inside isn't copied anew at each step. */
+export function copied(list: readonly unknown[]): void {
   COPIED.add(list);
-  return list;
 }
 
 /**

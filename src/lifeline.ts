@@ -1,3 +1,4 @@
+import { copied } from "./json.ts";
 import type { State } from "./state.ts";
 
 /**
@@ -60,7 +61,9 @@ export class Run<S> implements AsyncIterator<S, void, undefined>, AsyncIterable<
   }
 
   get state(): State {
-    return this.#ledger.state;
+    const { state } = this.#ledger;
+    copied(state.messages); // a tool that has this run inside may keep it
+    return state;
   }
 
   next(): Promise<IteratorResult<S, void>> {

@@ -1,6 +1,6 @@
 import { type Decision, type PendingReason, REASONS } from "./decision.ts";
 import { AgentError, type AgentErrorCode, messageOf, quote } from "./error.ts";
-import { type Args, check, copied, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
+import { type Args, check, isObject, keep, keepChecked, MAX_ERROR_TEXT, MAX_STATE_DEPTH, wellFormed } from "./json.ts";
 import { CallIds, keepArguments, keepMessage, type Message, type ReadCall, readCalls, type Usage } from "./message.ts";
 import { readQuestions } from "./pause.ts";
 
@@ -231,7 +231,7 @@ export class Ledger {
 
   /** A frozen snapshot, the same object until the next change. */
   get state(): State {
-    if (this.#list.length < this.messages.length) this.#list = copied(Object.freeze(this.messages.slice()));
+    if (this.#list.length < this.messages.length) this.#list = Object.freeze(this.messages.slice());
     this.#snapshot ??= Object.freeze({
       version: 1, id: this.id, revision: this.#revision,
       messages: this.#list, calls: Object.freeze(this.calls.map((open) => (open.view ??= keep({ ...open, view: undefined }, MAX_STATE_DEPTH) as OpenCall))),
