@@ -91,7 +91,7 @@ export function headline(results) {
     row("pause, serialize, parse, resume after 1,000 messages", at("pause", 1000)),
     row("a stream's text, 4 MB", at("stream", { kind: "text", bytes, size: 16384 })),
     row("a stream's arguments, 4 MB", at("stream", { kind: "args", bytes, size: 16384 })),
-    row("the request after 1,000 messages", at("request", { n: 1000 }), (value) => `${value.toFixed(2)} ×`),
+    row("the request after 1,000 messages", at("request", { n: 1000 }), (value) => `${value.toFixed(value < 0.01 ? 3 : 2)} ×`),
     row("import, CPU over an empty module", Object.fromEntries(Object.entries(results.import).map(([name, { cpu }]) => [name, cpu - plain])), (value) => `${Math.max(0, Math.round(value))} ms`),
     row("install", Object.fromEntries(Object.entries(results.size).map(([name, { bytes: one }]) => [name, one])), size),
   ];
